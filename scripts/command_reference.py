@@ -40,7 +40,7 @@ CLASSES = (
     "Barrier", "Direction", "Mode", "Property", "Cores", "GpuThreads", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray",
     "HostPool", "ArrayTraffic", "SimulatedDisk", "Memory",
-    "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
+    "Combine", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel",
     "Storage", "MemoryPlan", "RokCurve", "RokPoint", "Policy", "MemoryNode",
@@ -73,7 +73,11 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel, "
         "or `tm.LAST_BLOCK`: by the last of them",
     ),
-    ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
+    ("LOCK", "how the blocks of a GPU add to one place: one after another, with a lock"),
+    (
+        "ORDERED",
+        "how blocks, or programs of a kernel (`tl.accumulate`), add to one place: in the order of their numbers",
+    ),
     (
         "HOST REGISTER GPU_MEMORY SHARED PINNED HOST_MAPPED FILE",
         "kinds of memory, for `store_in`, `copy` and `tm.Buffer`: see [Memory](#memory)",

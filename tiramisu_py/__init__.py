@@ -123,7 +123,6 @@ if TYPE_CHECKING:
     from tiramisu_py.function.gradient_checks import GradientCheck, check_gradient
     from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
     from tiramisu_py.language.autotuned import Autotuned, Config, autotune
-    from tiramisu_py.language.combining import InTurn
     from tiramisu_py.language.kernel import Jit, jit
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
@@ -197,7 +196,8 @@ if TYPE_CHECKING:
     TREE = Combine.TREE
     TWO_PASS = Combine.TWO_PASS
     LAST_BLOCK = Combine.LAST_BLOCK
-    ORDERED = InTurn.ORDERED
+    LOCK = Combine.LOCK
+    ORDERED = Combine.ORDERED
     HOST = Memory.HOST
     REGISTER = Memory.REGISTER
     GPU_MEMORY = Memory.GPU
@@ -262,12 +262,12 @@ front(
         "tiramisu_py.function.equivalences": "Equivalence, equivalent",
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
-        "tiramisu_py.language.combining": "InTurn, InTurn.ORDERED as ORDERED",
         "tiramisu_py.language.autotuned": "Autotuned, Config, autotune",
         "tiramisu_py.language.kernel": "Jit, jit",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
-            "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
+            "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK, Combine.LOCK as LOCK, "
+            "Combine.ORDERED as ORDERED"
         ),
         "tiramisu_py.program.machine.gpu_target": "GpuTarget",
         "tiramisu_py.program.machine.instruction_costs": "InstructionCosts",
@@ -375,7 +375,6 @@ __all__ = [
     "FILE",
     "HostPool",
     "INTERLEAVE",
-    "InTurn",
     "Input",
     "InputAware",
     "InstructionCosts",
@@ -383,6 +382,7 @@ __all__ = [
     "Kernel",
     "KernelError",
     "LAST_BLOCK",
+    "LOCK",
     "LOCAL",
     "LegalityError",
     "Machine",

@@ -469,7 +469,7 @@ def test_a_tree_counts_no_term_for_threads_that_only_another_statement_uses() ->
     agrees(f, {"a": numbers(7)}, {"a": numbers(0)})
 
 
-@pytest.mark.parametrize(("elements", "fits"), [(12284, True), (12285, False)])
+@pytest.mark.parametrize(("elements", "fits"), [(58108, True), (58109, False)])
 def test_arrays_in_shared_memory_begin_at_multiples_of_16_bytes(elements: int, fits: bool) -> None:
     """The 3 partial results of 96 threads need 12 bytes, and 4 more where another array follows."""
     f = tm.Function("rows", params=[N, M])

@@ -66,6 +66,31 @@ def test_gradients_are_those_of_differences(name: str, options: str) -> None:
         np.testing.assert_allclose((found[each] * way).sum(), wanted, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["gcn", "rgcn", "rgat", "hgt"])
+def test_rows_may_be_summed_before_they_are_multiplied(name: str) -> None:
+    edges = GRAPHS["a hub"]
+    given, graph = arguments(name, edges), graph_of(edges)
+    run = layer(name, sum_first=True).on(graph)
+    assert any(".sum_first(" in line and "left out" not in line for line in run.layer.explain().splitlines())
+    found = run(**given)
+    np.testing.assert_allclose(found, MODELS[name].reference(edges, **given), rtol=1e-10, atol=1e-12)
+    weights = np.random.default_rng(4).standard_normal(found.shape)
+    wanted = layer(name, sum_first=False).on(graph).gradients(weights, **given)
+    for each, gradient in run.gradients(weights, **given).items():
+        np.testing.assert_allclose(gradient, wanted[each], rtol=1e-9, atol=1e-11)
+
+
+def test_counted_work_decides_whether_rows_are_summed_first() -> None:
+    many, made = np.arange(1, 30), layer("rgcn")
+    one, types = np.zeros_like(many), np.arange(29) % 2
+    into, out_of = (graphs.Graph(*ends, nodes=30, etype=types) for ends in ((many, one), (one, many)))
+    assert made.chosen_for(into).rewrites.sum_first is True
+    assert made.chosen_for(out_of).rewrites.sum_first is False
+    assert "the work on a graph decides" in made.explain()
+    with pytest.raises(tm.DeclarationError, match="sum_first='always': give True, False, or 'count'"):
+        layer("rgcn", sum_first="always")
+
+
 def test_edges_keep_the_order_of_the_caller() -> None:
     def doubled(g: Any) -> str:
         for e in g.edges():
@@ -77,6 +102,34 @@ def test_edges_keep_the_order_of_the_caller() -> None:
     np.testing.assert_array_equal(run(length=np.array([1.0, 2.0, 3.0])), [2.0, 4.0, 6.0])
     found = run.gradients(np.array([1.0, 10.0, 100.0]), length=np.zeros(3))
     np.testing.assert_array_equal(found["length"], [2.0, 20.0, 200.0])
+
+
+def test_a_stable_softmax_takes_off_the_largest() -> None:
+    def attention(g: Any) -> tuple[str, ...]:
+        for e in g.edges():
+            e["att"] = e.raw
+        graphs.edge_softmax(g, "att", stable=True)
+        for v in g.dst_nodes():
+            v["most"] = 1.5
+            for e in v.incoming_edges():
+                v["most"] = graphs.maximum(v["most"], e.raw)
+        return "att", "most"
+
+    edges = GRAPHS["a hub"]
+    raw = np.random.default_rng(4).standard_normal((24, 2)) * 1000
+    run = graphs.layer(attention, edge={"raw": 2}, dtype=tm.float64).on(graph_of(edges))
+    largest = np.full((9, 2), -np.inf)
+    np.maximum.at(largest, edges.dst, raw)
+    exps, total = np.exp(raw - largest[edges.dst]), np.zeros((9, 2))
+    np.add.at(total, edges.dst, exps)
+    att, most = run(raw=raw)
+    np.testing.assert_allclose(att, exps / total[edges.dst], rtol=1e-12)
+    np.testing.assert_array_equal(most, np.maximum(largest, 1.5))
+    weights = np.random.default_rng(5).standard_normal((24, 2))
+    of_nodes = np.zeros((9, 2))
+    np.add.at(of_nodes, edges.dst, weights * att)
+    found = run.gradients((weights, np.zeros((9, 2))), raw=raw)["raw"]
+    np.testing.assert_allclose(found, att * (weights - of_nodes[edges.dst]), rtol=1e-9, atol=1e-13)
 
 
 def test_words_of_models_are_those_of_numpy() -> None:

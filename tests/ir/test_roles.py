@@ -62,6 +62,7 @@ STATEMENTS: list[Any] = [
     ir.Deferred(STORE),
     ir.TreeReduce(("b",), (n(26),), (n(27),), float32, sum_, "T"),
     ir.LastBlock("k", n(46), n(47), STORE, "L"),
+    ir.Locked("k", n(68), STORE, "L", n(69), n(70)),
     ir.Piece((n(28),), (ir.Side(n(29), (1,)), ir.Side(n(30), (0,))), n(31)),
     ir.Piece((n(32),), ()),
     ir.Post(True, "m", float32, STORE, n(33), 0, SendMode.STANDARD, ir.Request("r", n(34)), False, "M"),

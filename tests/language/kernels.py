@@ -127,10 +127,10 @@ def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     return np.random.default_rng(len(shape) + sum(shape)).integers(0, 7, shape).astype(dtype)
 
 
-def tensor_product(dtype: tm.DType = tm.float16, **constants: Any) -> tuple[tm.Function, Any]:
+def tensor_product(dtype: tm.DType = tm.float16, assume: str = "", **constants: Any) -> tuple[tm.Function, Any]:
     """The product of two matrices of a type of tensor cores, and its run."""
     M, N, K = tm.params("M N K")
-    f = tm.Function("half", params=[M, N, K])
+    f = tm.Function("half", params=[M, N, K], assume=assume or None)
     A, B, C = f.input("A", dtype, [M, K]), f.input("B", dtype, [N, K]), f.array("C", tm.float32, [M, N])
     sizes = {"TM": 32, "TN": 16, "TK": 16, **constants}
     run = product[tl.cdiv(M, sizes["TM"]), tl.cdiv(N, sizes["TN"]), constants.get("SPLIT", 1)](A, B, C, **sizes)

@@ -38,6 +38,14 @@ def sums_of_rows(X, Y, TM: tl.constexpr, TN: tl.constexpr, COMBINE: tl.constexpr
     tl.accumulate(Y[i], tl.sum(x, axis=1), mask=i < X.shape[0], combine=COMBINE)
 
 
+@tm.jit
+def sum_of_all(X, Y, TM: tl.constexpr, TN: tl.constexpr):
+    i, j = tl.program_id(0) * TM + tl.arange(0, TM), tl.program_id(1) * TN + tl.arange(0, TN)
+    inside = (i[:, None] < X.shape[0]) & (j < X.shape[1])
+    x = tl.load(X[i[:, None], j], mask=inside, other=0)
+    tl.accumulate(Y[0], tl.sum(tl.sum(x, axis=1), axis=0), combine=tm.ORDERED)
+
+
 def one_sum(combine: Any = tm.ATOMIC) -> tuple[tm.Function, Any]:
     f = tm.Function("one", params=[N], assume="N >= 1")
     x, y = f.input("x", tm.float32, [N]), f.array("y", tm.float32, [1])
@@ -52,6 +60,10 @@ def row_sums(combine: Any = tm.ATOMIC) -> tuple[tm.Function, Any]:
     run = sums_of_rows[tl.cdiv(M, 4), tl.cdiv(N, 8)](x, y, TM=4, TN=8, COMBINE=combine)
     f.outputs(y)
     return f, run
+
+
+def tiles(combine: Any, dtype: tm.DType = tm.float32) -> tuple[tm.Function, Any]:
+    return tensor_product(dtype, TM=16, TN=16, SPLIT=3, COMBINE=combine)
 
 
 CASES: list[tuple[Callable[[], Any], tuple[int, ...], int | None]] = [(one_sum, (21,), None), (row_sums, (5, 17), 1)]
@@ -79,15 +91,52 @@ def test_programs_that_add_to_one_place_are_dealt_out_to_threads() -> None:
     np.testing.assert_array_equal(f.compile()(x), [x.sum()])
 
 
-def test_programs_that_add_in_turn_are_parts_of_one_block() -> None:
-    f, run = row_sums(tm.ORDERED)
+@pytest.mark.parametrize("make", [one_sum, row_sums, tiles], ids=["one", "rows", "tiles"])
+def test_programs_that_add_in_turn_are_blocks_that_draw_their_numbers(make: Callable[..., Any]) -> None:
+    f, run = make(tm.ORDERED)
+    assert "combine=tm.ORDERED" in tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
+    f.derive_transfers()
+    assert str(f.check().bits) == "bits preserved"
+    source = f.source()[f"{f.name}.cu"]
+    assert source.count("tm_await_turn(") == source.count("tm_draw_number(") == 1
+    given, wanted = _given(make)
+    kernel = f.compile(device="simulator", sanitize=True)
+    for each in (kernel, *(kernel.seeded(seed, "lazy") for seed in range(3))):
+        np.testing.assert_array_equal(each(*given), wanted)
+
+
+def test_programs_that_add_to_two_arrays_in_turn_are_parts_of_one_block() -> None:
+    f = tm.Function("two", params=[M], assume="M >= 1")
+    x, y, z = f.input("x", tm.float32, [M, 3]), f.array("y", tm.float32, [M]), f.array("z", tm.float32, [M])
+    run = two_sums[tl.cdiv(M, 4), 3](x, y, z, T=4)
+    f.outputs(y, z)
     assert "blocks=[p0])" in tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
     f.derive_transfers()
     assert str(f.check().bits) == "bits preserved"
 
 
-def tiles(combine: Any, dtype: tm.DType = tm.float32) -> tuple[tm.Function, Any]:
-    return tensor_product(dtype, TM=16, TN=16, SPLIT=3, COMBINE=combine)
+@pytest.mark.parametrize("make", [one_sum, row_sums, tiles], ids=["one", "rows", "tiles"])
+def test_programs_add_with_a_lock(make: Callable[..., Any]) -> None:
+    f, run = make(tm.LOCK)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
+    assert text.count("combine=tm.LOCK") == 1
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and "the order may be another one in each run" in str(report.bits), report
+    source = f.source()[f"{f.name}.cu"]
+    assert source.count("tm_take_lock(") == source.count("tm_give_lock(") == 1 and "tm_atomic" not in source
+    given, wanted = _given(make)
+    np.testing.assert_array_equal(f.evaluate(*given), wanted)
+    kernel = f.compile(device="simulator", sanitize=True)
+    for each in (kernel, *(kernel.seeded(seed, "lazy") for seed in range(3))):
+        np.testing.assert_array_equal(each(*given), wanted)
+
+
+def test_programs_with_a_lock_run_on_cores() -> None:
+    f, run = one_sum(tm.LOCK)
+    assert "y.update.parallelize(p0, combine=tm.ATOMIC)" in tm.recipes.blocks(run, on=tm.cores())
+    x = numbers(43)
+    np.testing.assert_array_equal(f.compile()(x), [x.sum()])
 
 
 @pytest.mark.parametrize("combine", [tm.TWO_PASS, tm.LAST_BLOCK], ids=["two", "last"])
@@ -204,9 +253,12 @@ def test_two_sums_of_the_same_programs_begin_once_on_cores() -> None:
 
 
 def test_programs_that_all_wait_for_the_one_before_are_no_blocks_of_a_gpu() -> None:
-    _, run = one_sum(tm.ORDERED)
+    f = tm.Function("all", params=[M, N], assume="M >= 1 and N >= 1")
+    x, y = f.input("x", tm.float32, [M, N]), f.array("y", tm.float32, [1])
+    run = sum_of_all[tl.cdiv(M, 4), tl.cdiv(N, 8)](x, y, TM=4, TN=8)
+    f.outputs(y)
     with pytest.raises(tm.UnsupportedError, match="add to y in turn") as refused:
         tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
     words = str(refused.value)
-    assert "combine=tm.ORDERED, along p0" in words and "give combine=tm.TWO_PASS" in words
+    assert "combine=tm.ORDERED, along p0 and p1" in words and "give combine=tm.TWO_PASS" in words
     assert "test_accumulated.py" in words

@@ -10,6 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 import tiramisu_py.language as tl
+from tests.language.kernels import tensor_product
 from tests.language.test_masks_left_out import module_of
 from tests.selection import covering
 from tiramisu_py.toolchain.compilers.cache import open_cache
@@ -24,6 +25,12 @@ def scheduled(f: tm.Function, runs: Any, warps: int = 4, **options: Any) -> tm.F
         tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps, **options)
     f.derive_transfers()
     return f
+
+
+def whole_product(dtype: tm.DType, stages: int) -> tm.Function:
+    """A product of rows of which threads load 16 bytes at once."""
+    f, run = tensor_product(dtype, assume="K mod 8 = 0", TM=64, TN=64, TK=32)
+    return scheduled(f, run, num_stages=stages)
 
 
 def dropped() -> tm.Function:
@@ -46,6 +53,9 @@ CASES: dict[str, Callable[[], tm.Function]] = {
     "product in stages": lambda: scheduled(*module_of("gemm").product(), num_stages=2),
     "product, split sums": lambda: scheduled(*module_of("gemm").product(4)),
     "product, transposed": lambda: module_of("any_size").made(32, 32, 8, 2, "atomic", 2, 1, True, True),
+    "product, 16 bytes at once": lambda: whole_product(tm.float32, 2),
+    "product of halves, 16 bytes at once": lambda: whole_product(tm.float16, 1),
+    "product of halves, three stages": lambda: whole_product(tm.float16, 3),
     "attention": lambda: scheduled(*module_of("attention").attended()),
     "attention, forward": lambda: scheduled(*module_of("attention_backward").attended()),
     "attention, gradients": lambda: scheduled(*module_of("attention_backward").gradients()),
@@ -57,6 +67,8 @@ def test_an_example_is_compiled_without_warnings_and_without_a_stack(case: str, 
     compiler = find_nvcc(open_cache())
     if isinstance(compiler, str):
         pytest.skip(compiler)
+    if "halves" in case and architecture < 80:
+        pytest.skip("GPUs have m16n8k16 from sm_80 on")
     sources = CASES[case]().source()
     (name,) = [each for each in sources if each.endswith(".cu")]
     flags = ("-std=c++17", "--fmad=false", "-Werror", "all-warnings", "-Xptxas", "-v")

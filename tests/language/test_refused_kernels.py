@@ -221,7 +221,7 @@ SOURCES: list[tuple[Any, str]] = [
     (products_that_do_not_fit, r"the product of blocks of shapes \[8, 4\] and \[8, 4\]: 4 is not 8"),
     (functions_inside, "a kernel has no functions inside"),
     (two_outputs_in_one, "y is accumulated to, and stored to elsewhere"),
-    (no_combine, "combine=None: give tm.ORDERED, tm.TWO_PASS, tm.LAST_BLOCK or tm.ATOMIC"),
+    (no_combine, "combine=None: give tm.ORDERED, tm.TWO_PASS, tm.LAST_BLOCK, tm.LOCK or tm.ATOMIC"),
     (in_two_passes, "a program adds to an element of y several times, and with combine=tm.TWO_PASS its part is stored"),
     (fewer_bits, 'input_precision="tf32" is for factors of float32: leave it out for float16'),
     (more_products, 'input_precision=\'tf32x3\': give "ieee" or "tf32"'),
@@ -305,10 +305,10 @@ def squared(X, Y, B: tl.constexpr):
 def test_blocks_that_do_not_fit_into_shared_memory_are_named() -> None:
     (n,) = tm.params("N")
     f = tm.Function("squares", params=[n])
-    x, y = f.input("x", tm.float32, [n, 128]), f.array("y", tm.float32, [n, 128])
-    run = squared[tl.cdiv(n, 128)](x, y, B=128)
+    x, y = f.input("x", tm.float32, [n, 256]), f.array("y", tm.float32, [n, 256])
+    run = squared[tl.cdiv(n, 256)](x, y, B=256)
     f.outputs(y)
-    with pytest.raises(tm.CommandError, match=r"needs 131072 bytes of shared memory .*\(product 65536, x_2 65536\)"):
+    with pytest.raises(tm.CommandError, match=r"needs 524288 bytes of shared memory .*\(product 262144, x_2 262144\)"):
         tm.recipes.blocks(run, on=tm.gpu())
     assert not f.commands
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tests.language.kernels import numbers, tensor_product
 from tests.programs.gpu import tensor_products as tp
 from tests.programs.gpu import thread_registers
 from tests.ptx import running
+from tests.schedule.devices.test_pipeline import MASKED
 from tests.selection import some
 
 
@@ -43,4 +46,32 @@ def test_block_programs_of_halves_are_those_of_numpy() -> None:
     f.derive_transfers()
     kernel = f.compile(device="gpu", architectures=("compute_80",))
     a, b = numbers(64, 20, dtype=np.float16), numbers(17, 20, dtype=np.float16)
+    np.testing.assert_array_equal(kernel(a, b), a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+@pytest.mark.ptx
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["four elements", "eight halves"])
+def test_copies_that_are_filled_with_zeros_are_those_of_numpy(name: str) -> None:
+    s = MASKED[name][0]()
+    s.f.derive_transfers()
+    running.choose("arch=81")
+    kernel = s.f.compile(device="gpu", architectures=("compute_80",))
+    A = np.arange(5 * 16).reshape(5, 16).astype(s.A.dtype.numpy)
+    B = np.arange(11 * 6).reshape(11, 6).astype(np.float32)
+    for seed in range(2):
+        running.choose(f"seed={seed} arch=81")
+        np.testing.assert_array_equal(kernel(A=A, B=B), A[:, :11].astype(np.float32) @ B)
+
+
+@pytest.mark.ptx
+@pytest.mark.slow
+def test_a_block_program_whose_loads_are_filled_is_the_product_of_numpy() -> None:
+    running.choose("arch=81")
+    f, run = tensor_product(assume="K mod 8 = 0", TM=32, TN=32, TK=32)
+    tm.recipes.blocks(run, on=tm.gpu(), num_warps=4, num_stages=3)
+    f.derive_transfers()
+    assert {"TM_ASYNC_FILL", "TM_ASYNC_COPY"} <= set(re.findall(r"TM_ASYNC_[A-Z]+", f.source()["half.cu"]))
+    kernel = f.compile(device="gpu", architectures=("compute_80",))
+    a, b = numbers(33, 40, dtype=np.float16), numbers(17, 40, dtype=np.float16)
     np.testing.assert_array_equal(kernel(a, b), a.astype(np.float32) @ b.astype(np.float32).T)

@@ -122,3 +122,40 @@ def test_other_sums_are_refused() -> None:
     hs.update.vectorize(j, 2)
     with pytest.raises(tm.CommandError, match=r"hs\.update has been scheduled: give reassociate first"):
         atts.reassociate(hs)
+
+
+def chain(first: int) -> tuple[tm.Function, Any, Any]:
+    """Three matrices, none of which is one of weights: which product is first, counts alone say."""
+    f = tm.Function("chain", params=[N])
+    x, u, v = (
+        f.input("x", tm.float64, [N, 6]),
+        f.input("u", tm.float64, [6, first]),
+        f.input("v", tm.float64, [first, N]),
+    )
+    xu = f.reduction("xu", {p: N, j: first}, {k: 6}, tm.sum, x[p, k] * u[k, j])
+    y = f.reduction("y", {p: N, q: N}, {j: first}, tm.sum, xu[p, j] * v[j, q])
+    f.outputs(y)
+    return f, xu, y
+
+
+def test_counted_work_decides_where_there_are_no_weights() -> None:
+    f, xu, y = chain(9)
+    with pytest.raises(tm.CommandError, match="give by='count' with the sizes"):
+        y.reassociate(xu, by="count")
+    with pytest.raises(tm.CommandError, match="work is counted at sizes, and that of N is not given"):
+        y.reassociate(xu, by="count", sizes={})
+    before = f.copy()
+    y.reassociate(xu, by="count", sizes={"N": 5})
+    work = {each.name: each.instances for each in f.cost(N=5).statements}
+    assert work["y_weights.update"] + work["y.update"] == 5 * 6 * 9 + 5 * 5 * 6 < 5 * 6 * 9 + 5 * 5 * 9
+    assert tm.equivalent(before, f), tm.equivalent(before, f)
+    given = [DRAW.standard_normal(shape) for shape in ((5, 6), (6, 9), (9, 5))]
+    np.testing.assert_allclose(f.compile()(*given), given[0] @ given[1] @ given[2], rtol=1e-12)
+
+
+def test_more_work_is_refused_with_both_counts() -> None:
+    f, xu, y = chain(2)
+    before, after = (2 * each for each in (5 * 6 * 2 + 5 * 5 * 2, 5 * 6 * 2 + 5 * 5 * 6))
+    with pytest.raises(tm.CommandError, match=f"y has {before} products and sums at these sizes, and {after} where"):
+        y.reassociate(xu, by="count", sizes={"N": 5})
+    assert f.check().bits == "bits preserved"

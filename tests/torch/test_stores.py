@@ -104,7 +104,16 @@ def test_steps_by_copies_of_a_gpu_have_the_same_gradients(
 ) -> None:
     model, x, cuda = layers(2), batch(), Cuda()
     expected = gradients(model, x)
-    monkeypatch.setattr(TensorCache, "_reached", lambda _, flat: GpuBytes(flat, cuda, cuda.side, torch.from_numpy))
+
+    def reached(flat: Any) -> GpuBytes:
+        return GpuBytes(flat, cuda, cuda.side, torch.from_numpy)
+
+    def target(_: TensorCache, content: Any) -> tuple[Any, GpuBytes]:
+        flat = torch.empty(content.size, dtype=torch.uint8)
+        return flat, reached(flat)
+
+    monkeypatch.setattr(TensorCache, "_reached", lambda _, flat: reached(flat))
+    monkeypatch.setattr(TensorCache, "_target", target)
     with offload(model, tm.HOST_MAPPED if is_pool else tmp_path, device="simulator", least=LEAST) as cache:
         for _ in range(2):
             check_equal(gradients(model, x), expected)

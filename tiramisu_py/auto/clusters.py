@@ -9,11 +9,12 @@ from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import terms_outside
 from tiramisu_py.auto.groups.nests import members_of, swept
 from tiramisu_py.auto.groups.row_pipelines import rows_in_turn, stages
+from tiramisu_py.auto.groups.sums_of_rows import in_their_rows
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.auto.single.independent import streamed
-from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
+from tiramisu_py.auto.single.sums import read_at_the_end, reduced, scattered
 from tiramisu_py.auto.waves.diagonals import diagonal
 from tiramisu_py.auto.waves.lines import in_lanes, side_by_side
 from tiramisu_py.auto.waves.step_pipelines import pipelined, tiled_over_time
@@ -41,13 +42,14 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     elif chosen_by_values(declared) and not problem.is_recurrent(name):
         found = list(scattered(problem, name))
     elif declared.is_reduction:
-        found = list(reduced(problem, name))
+        found = [*in_their_rows(problem, name), *reduced(problem, name)]
     elif problem.is_recurrent(name):
         tiled = [*tiled_over_time(problem, name)] or [*pipelined(problem, name)]
         found = [*tiled, *diagonal(problem, name), *in_lanes(problem, name), *swept(problem, name)]
     else:
-        found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
-        found += [*stages(problem, name), *rows_in_turn(problem, name), *streamed(problem, name)]
+        found = [*inlined(problem, name), *read_at_the_end(problem, name)]
+        found += [*stages(problem, name), *rows_in_turn(problem, name), *in_their_rows(problem, name)]
+        found += streamed(problem, name)
     found = [each for each in found if problem.tiles or not each.is_tiled]
     if found and not chosen_by_values(declared):
         found.append(as_declared(problem, name))

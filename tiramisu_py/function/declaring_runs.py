@@ -76,14 +76,15 @@ class RunDeclarations(Declarations):
         self._program = with_input(self._program, replace(declared, inverts=about))
         return InverseRuns(self, f"{name}_order")
 
-    def _declare_keys(self, source: str, given: Sequence[Expr], name: str) -> None:
+    def _declare_keys(self, source: str, given: Sequence[Expr], name: str, *, of_terms: bool = False) -> None:
         """Declare the distinct combinations of keys that values of a computation are to be kept by, and their number.
 
         The number is a size of its own: the commands so far are given anew, to a program that has it.
         """
-        self._refuse_in_group(f"compact of {source}", CommandError)
+        verb = "sum_first" if of_terms else "compact"
+        self._refuse_in_group(f"{verb} of {source}", CommandError)
         algorithm = self._program.algorithm
-        keys = keys_of(algorithm, algorithm.computations[source], given)
+        keys = keys_of(algorithm, algorithm.computations[source], given, of_terms=of_terms)
         check_name(name, "distinct keys")
         count, of = f"{name}_count", f"{name}_of"
         columns = tuple(f"{name}_{key}" for key in keys.sources)
@@ -92,7 +93,7 @@ class RunDeclarations(Declarations):
             return  # another computation is compact by them
         for each in (count, of, *columns):
             if each in (*algorithm.inputs, *algorithm.computations, *algorithm.params):
-                raise CommandError(f"compact of {source} needs the name {each}, which is taken: choose another name=")
+                raise CommandError(f"{verb} of {source} needs the name {each}, which is taken: choose another name=")
         sources = [algorithm.inputs[key] for key in keys.sources]
         changed = with_size(algorithm.as_declared, count)
         for key, column in zip(sources, columns, strict=True):

@@ -40,6 +40,16 @@ class FrameworkCalls:
         return [*self.g.original.inputs]
 
     @property
+    def params(self) -> tuple[str, ...]:
+        """The sizes of the function, in order."""
+        return self.g.original.params
+
+    @property
+    def wrt(self) -> tuple[str, ...]:
+        """The inputs whose gradients are computed; none for what is never differentiated."""
+        return self.g.wrt
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The arrays that the function returns."""
         return self.g.original.output_arrays
@@ -81,7 +91,7 @@ class FrameworkCalls:
 
     def forms(self, params: Mapping[str, int]) -> list[Form]:
         """The forms of what the forward function returns."""
-        return _forms(self.g.forward.algorithm, params)
+        return forms_of(self.g.forward.algorithm, params)
 
     def gradient_forms(self, params: Mapping[str, int]) -> list[Form]:
         """The forms of the gradients: those of the inputs."""
@@ -103,7 +113,8 @@ class FrameworkCalls:
         return [each.reshape(shape) for each, (shape, _) in zip(found, self.gradient_forms(params), strict=True)]
 
 
-def _forms(algorithm: Algorithm, params: Mapping[str, int]) -> list[Form]:
+def forms_of(algorithm: Algorithm, params: Mapping[str, int]) -> list[Form]:
+    """The shape and the type of each array that a function returns."""
     found: list[Form] = []
     for name in algorithm.outputs:
         computed = algorithm.computations[name]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
+    from tiramisu_py.graphs.compiling import compile, replaced
     from tiramisu_py.graphs.graph import Graph
     from tiramisu_py.graphs.layers import GraphRun, Layer, layer
     from tiramisu_py.graphs.sampling import Sample, SampledLayer, sample
@@ -15,22 +16,26 @@ if TYPE_CHECKING:
         exp,
         leaky_relu,
         linear,
+        maximum,
         outer_prod,
         relu,
         reshape,
         select,
         sqrt,
+        stop_gradient,
         tanh,
     )
 
 front(
     __name__,
     {
+        "tiramisu_py.graphs.compiling": "compile, replaced",
         "tiramisu_py.graphs.graph": "Graph",
         "tiramisu_py.graphs.layers": "Layer, GraphRun, layer",
         "tiramisu_py.graphs.sampling": "Sample, SampledLayer, sample",
         "tiramisu_py.graphs.words": (
-            "concat, dot_prod, edge_softmax, exp, leaky_relu, linear, outer_prod, relu, reshape, select, sqrt, tanh"
+            "concat, dot_prod, edge_softmax, exp, leaky_relu, linear, maximum, outer_prod, relu, reshape, select, "
+            "sqrt, stop_gradient, tanh"
         ),
     },
 )
@@ -41,6 +46,7 @@ __all__ = [
     "GraphRun",
     "Sample",
     "SampledLayer",
+    "compile",
     "concat",
     "dot_prod",
     "edge_softmax",
@@ -48,11 +54,14 @@ __all__ = [
     "layer",
     "leaky_relu",
     "linear",
+    "maximum",
     "outer_prod",
     "relu",
+    "replaced",
     "reshape",
     "sample",
     "select",
     "sqrt",
+    "stop_gradient",
     "tanh",
 ]

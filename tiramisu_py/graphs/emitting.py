@@ -78,7 +78,8 @@ def _declared(made: EmittedLayer, step: ModelStep) -> Any:
     match step:
         case NodeSum():
             term = _typed(made, step.term.at(made, p, axes))
-            return f.scatter(step.label, domain, over={p: E}, at=[made.index(step.end)[p], *axes], op=tm.sum, expr=term)
+            op = tm.max if step.largest else tm.sum
+            return f.scatter(step.label, domain, over={p: E}, at=[made.index(step.end)[p], *axes], op=op, expr=term)
         case RowProduct(kind="dot"):
             left, right = (each.at(made, point, [*axes, k]) for each in (step.left, step.right))
             return f.reduction(step.label, domain, {k: step.left.shape[-1]}, tm.sum, left * right)

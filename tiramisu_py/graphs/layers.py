@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +15,20 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.on_torch import on_tensors
-from tiramisu_py.graphs.programs import LayerMachine, LayerProgram
-from tiramisu_py.graphs.rewrites import Done, compacted, gathered, reassociated, text, with_inverses
+from tiramisu_py.graphs.programs import LayerMachine, LayerProgram, work_on
+from tiramisu_py.graphs.rewrites import (
+    Done,
+    compacted,
+    gathered,
+    is_summed_product,
+    reassociated,
+    summed_first,
+    text,
+    with_inverses,
+)
 from tiramisu_py.graphs.schedules import scheduled
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
+from tiramisu_py.records import dataclass
 from tiramisu_py.torch import function as torch_function
 
 Array = npt.NDArray[Any]
@@ -32,6 +43,7 @@ def layer(
     dtype: tm.DType = tm.float32,
     reassociate: bool = True,
     compact: bool = True,
+    sum_first: bool | str = "count",
 ) -> Layer:
     """A layer from a model, a Python function of a graph and of weights, that is run once with symbols.
 
@@ -52,7 +64,9 @@ def layer(
     ``()``. `weights` have a shape, too; those of ``("etype", 16, 8)`` are a matrix for each type of edges, of
     ``("ntype", ..)`` for each type of nodes. The model returns the name of its result, or a tuple of names.
     `reassociate` multiplies weights with each other before data, and `compact` computes what depends on a node and a
-    type once for each pair. Raises `DeclarationError` in words of the model.
+    type once for each pair. `sum_first` sums the rows of a node that are multiplied with one matrix before they are
+    multiplied; ``"count"`` leaves it to the graph, where that is less work. Raises `DeclarationError` in words of the
+    model.
     """
     if not callable(model):
         raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")
@@ -65,21 +79,37 @@ def layer(
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise DeclarationError(f"{double} is given twice: names of node=, edge= and weights= differ")
+    if sum_first not in (True, False, "count"):
+        raise DeclarationError(f"sum_first={sum_first!r}: give True, False, or 'count', which leaves it to the graph")
     trace = traced(model, ModelTrace(of_nodes, of_edges, owned))
-    return Layer(model.__name__, trace, dtype, reassociate, compact)
+    return Layer(model.__name__, trace, dtype, LayerRewrites(reassociate, compact, sum_first))
+
+
+@dataclass(frozen=True)
+class LayerRewrites:
+    """What passes may change of a layer; `sum_first` is "count" where the work on a graph decides."""
+
+    reassociate: bool
+    compact: bool
+    sum_first: bool | str
 
 
 class Layer:
     """A traced model after the passes that change what is computed; `on` makes a graph's own program of it."""
 
-    def __init__(self, name: str, trace: ModelTrace, dtype: tm.DType, reassociate: bool, compact: bool) -> None:
-        self.name, self.trace, self.dtype = name, trace, dtype
+    def __init__(self, name: str, trace: ModelTrace, dtype: tm.DType, rewrites: LayerRewrites) -> None:
+        self.name, self.trace, self.dtype, self.rewrites = name, trace, dtype, rewrites
         made = emitted(trace, name, dtype)
         self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
         for word, wanted, change in (
-            ("reassociate", reassociate, reassociated),
-            ("compact", compact, compacted),
+            ("reassociate", rewrites.reassociate, reassociated),
+            ("sum first", rewrites.sum_first, summed_first),
+            ("compact", rewrites.compact, compacted),
         ):
+            if wanted == "count":
+                if any(is_summed_product(each) for each in trace.steps):
+                    self._pass(made, word, [Done("nothing", "the work on a graph decides")])
+                continue
             self._pass(made, word, change(made) if wanted else [Done("nothing", "the layer is declared without it")])
         self._algorithm = with_inverses(made.f.program.algorithm.as_rewritten)
 
@@ -91,6 +121,22 @@ class Layer:
     def function(self) -> tm.Function:
         """A function of the layer's values as the passes leave them, without any schedule."""
         return tm.Function.of(self._algorithm)
+
+    def chosen_for(self, graph: Graph) -> Layer:
+        """The layer with the passes that a graph asks for: sums before their products, if that is less work there.
+
+        Multiplications and additions of the result are counted.
+        """
+        return min(self._ways, key=lambda each: work_on(each.function, graph)) if len(self._ways) > 1 else self._ways[0]
+
+    @cached_property
+    def _ways(self) -> list[Layer]:
+        """The layers that a graph chooses from: this one, or those without and with sums before their products."""
+        if self.rewrites.sum_first != "count":
+            return [self]
+        ways = (replace(self.rewrites, sum_first=way) for way in (False, True))
+        found = [Layer(self.name, self.trace, self.dtype, each) for each in ways]
+        return found if any(map(is_summed_product, self.trace.steps)) else found[:1]
 
     def explain(self) -> str:
         """The values of the layer after each pass."""
@@ -119,7 +165,7 @@ class Layer:
         the last bits are another rounding.
         """
         self.check(graph)
-        return GraphRun(self, graph, LayerMachine(threads, device, sanitize, tuple(fast)))
+        return GraphRun(self.chosen_for(graph), graph, LayerMachine(threads, device, sanitize, tuple(fast)))
 
     def check(self, graph: Graph) -> None:
         """Raises `ArgumentError` for a graph that lacks what the layer needs."""

@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
 import tiramisu_py as tm
+from tiramisu_py import queries
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import gathered
@@ -68,11 +70,13 @@ class LayerProgram:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The sizes of the program on its graph: nodes, edges, types, and distinct combinations of them."""
-        known = {**self.graph.sizes}
-        for declared in self.f.algorithm.inputs.values():
-            if declared.distinct is not None:
-                known[f"{declared.distinct.name}_count"] = len(self.graph.distinct(*declared.distinct.keys))
-        return {name: known[name] for name in self.f.algorithm.params}
+        return _sizes_of(self.f, self.graph)
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The names of the numbers of distinct combinations, which are at most as many as there are edges."""
+        found = [each.distinct.name for each in self.f.algorithm.inputs.values() if each.distinct is not None]
+        return tuple(f"{name}_count" for name in found)
 
     @property
     def arrays(self) -> dict[str, Any]:
@@ -106,6 +110,27 @@ class LayerProgram:
             where = "" if place == "memory" else f" on {place}"
             lines.append(f"at most {most} bytes{where} ({'; '.join(names)})")
         return lines or ["none"]
+
+
+def work_on(f: tm.Function, graph: Graph) -> int:
+    """The multiplications and additions of the sums of a function on a graph: a term of a scatter goes to one place."""
+    sizes, total = _sizes_of(f, graph), 0
+    for declared in f.algorithm.computations.values():
+        if declared.is_reduction:
+            placed = queries.chosen_by_values(declared)
+            loops = [name for name in declared.point_iterators if name not in placed]
+            points = prod(queries.extent_at(declared, name, sizes) for name in loops)
+            total += points * len(queries.accesses(declared.expr))
+    return total
+
+
+def _sizes_of(f: tm.Function, graph: Graph) -> dict[str, int]:
+    """The sizes of a function on a graph: nodes, edges, types, and distinct combinations of them."""
+    known = {**graph.sizes}
+    for declared in f.algorithm.inputs.values():
+        if declared.distinct is not None:
+            known[f"{declared.distinct.name}_count"] = len(graph.distinct(*declared.distinct.keys))
+    return {name: known[name] for name in f.algorithm.params}
 
 
 def _arguments_of(f: tm.Function, graph: Graph) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import tiramisu_py as tm
 from tiramisu_py import queries
 from tiramisu_py.errors import CommandError
 from tiramisu_py.graphs.emitting import EmittedLayer, p
-from tiramisu_py.graphs.values import EDGES, ModelStep, RowProduct
+from tiramisu_py.graphs.values import EDGES, Elementwise, ModelStep, ModelValue, NodeSum, RowProduct
 from tiramisu_py.records import dataclass
 
 #: What products may depend on to be computed once for each combination of it.
@@ -52,6 +52,44 @@ def _chains(made: EmittedLayer) -> Iterator[tuple[ModelStep, ModelStep]]:
             for part in (outer.left, outer.right):
                 if isinstance(part, RowProduct) and part.kind == "linear" and part.loop == outer.loop:
                     yield outer, part
+
+
+def summed_first(made: EmittedLayer) -> list[Done]:
+    """Sum rows of a node and a type before they are multiplied with the weights of the type."""
+    found: list[Done] = []
+    for outer in made.steps:
+        for inner in _products(outer):
+            declared = made.f.program.algorithm.as_rewritten.computations.get(inner.label)
+            if declared is None or not isinstance(outer, NodeSum):
+                continue
+            keys = (outer.end, *(["etype"] if "etype" in _read_at_edges(declared) else []))
+            name = f"summed_by_{'_'.join(keys)}"
+            command = f"{outer.label}.sum_first({inner.label}, {', '.join(f'{k}[p]' for k in keys)}, name={name!r})"
+            try:
+                made.steps[outer].sum_first(made.steps[inner], *(made.index(key)[p] for key in keys), name=name)
+            except CommandError as error:
+                found.append(Done(command, str(error).partition(": ")[2]))
+            else:
+                found.append(Done(command))
+    return found
+
+
+def is_summed_product(step: ModelStep) -> bool:
+    """Whether a step sums products with weights over the edges of nodes, so that rows may be summed first."""
+    return bool(_products(step))
+
+
+def _products(outer: ModelStep) -> list[RowProduct]:
+    """The products of edges with weights that a sum over the edges of nodes has as factors of its terms."""
+    found: list[RowProduct] = []
+    waiting: list[ModelValue] = [outer.term] if isinstance(outer, NodeSum) else []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, RowProduct) and value.kind == "linear" and value.loop == EDGES:
+            found.append(value)
+        elif isinstance(value, Elementwise) and value.op == "*":
+            waiting += value.parts
+    return found
 
 
 def compacted(made: EmittedLayer) -> list[Done]:
@@ -131,7 +169,7 @@ def text(algorithm: Any) -> str:
     lines: list[str] = []
     for declared in algorithm.computations.values():
         head = f"{declared.name}[{', '.join(declared.iterators)}]"
-        over = f"sum over {', '.join(declared.over)} of " if declared.over else ""
+        over = f"{declared.op.name} over {', '.join(declared.over)} of " if declared.over else ""
         where = f" where {' and '.join(map(str, declared.guards))}" if declared.guards else ""
         lines.append(f"  {head} = {over}{declared.expr}{where}")
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from math import inf
 from typing import Any
 
 from tiramisu_py.errors import DeclarationError
@@ -20,6 +21,7 @@ from tiramisu_py.graphs.values import (
     Shape,
     Slice,
     as_value,
+    larger,
 )
 from tiramisu_py.records import dataclass
 
@@ -245,15 +247,20 @@ class Growing(OfNode):
     def __iadd__(self, term: Any) -> Grown:  # type: ignore[override]
         return Grown(self.name_of_sum, self.end, self.of, as_value(term))
 
+    def largest_with(self, term: ModelValue) -> Grown:
+        """The right side of ``v["most"] = graphs.maximum(v["most"], ..)``."""
+        return Grown(self.name_of_sum, self.end, self.of, term, largest=True)
+
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """A value of nodes, plus the sum of a value of their edges."""
+    """A value of nodes, plus the sum of a value of their edges; or the largest of it and of these."""
 
     name_of_sum: str
     end: str
     before: ModelValue
     term: ModelValue
+    largest: bool = False
 
     def add(self, trace: ModelTrace) -> None:
         """Make the sum a value of nodes."""
@@ -261,10 +268,10 @@ class Grown:
             raise DeclarationError(
                 f"v[{self.name_of_sum!r}] has the shape {self.before.shape}, and {self.term.name} {self.term.shape}"
             )
-        found: ModelValue = NodeSum(self.name_of_sum, self.end, self.term, self.term.shape)
-        if not isinstance(self.before, Number) or self.before.value:
+        found: ModelValue = NodeSum(self.name_of_sum, self.end, self.term, self.term.shape, largest=self.largest)
+        if not isinstance(self.before, Number) or self.before.value != (-inf if self.largest else 0):
             trace.take(found)
-            found = self.before + found
+            found = larger(self.before, found) if self.largest else self.before + found
         trace.nodes[self.name_of_sum] = trace.kept(self.name_of_sum, found, NODES)
 
 

@@ -332,13 +332,14 @@ class RowProduct(ModelStep):
 
 @dataclass(eq=False)
 class NodeSum(ModelStep):
-    """The sum, for each node, of a value of the edges that end (or begin) there."""
+    """The sum, or the largest, for each node, of a value of the edges that end (or begin) there."""
 
     label: str
     end: str
     term: ModelValue
     shape: Shape
     loop: str = NODES
+    largest: bool = False
 
     @property
     def parts(self) -> tuple[ModelValue, ...]:
@@ -384,6 +385,11 @@ def elementwise(op: str, function: Callable[..., Any], *operands: Any) -> ModelV
                 "one begins the other, as () and (heads,) begin (heads, 16)"
             )
     return Elementwise(op, function, values, shape, loop_of(values))
+
+
+def larger(a: Any, b: Any) -> ModelValue:
+    """The larger of two values, element by element."""
+    return elementwise("maximum", tm.maximum, a, b)
 
 
 def loop_of(values: Sequence[ModelValue]) -> str:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import tiramisu_py as tm
 from tiramisu_py.errors import DeclarationError
-from tiramisu_py.graphs.values import JoinedRows, ModelValue, Reshaped, RowProduct, as_value, elementwise, loop_of
+from tiramisu_py.graphs.values import (
+    JoinedRows,
+    ModelValue,
+    Reshaped,
+    RowProduct,
+    as_value,
+    elementwise,
+    larger,
+    loop_of,
+)
 
 if TYPE_CHECKING:
     from tiramisu_py.graphs.tracing import TracedGraph
@@ -98,6 +107,23 @@ def select(condition: Any, one: Any, other: Any) -> ModelValue:
     return elementwise("select", tm.select, condition, one, other)
 
 
+def maximum(a: Any, b: Any) -> ModelValue:
+    """The larger of two values, element by element.
+
+    In a loop over the edges of a node, ``v["most"] = graphs.maximum(v["most"], e["att"])`` keeps the largest of all
+    edges, from ``v["most"] = -np.inf`` on.
+    """
+    if hasattr(a, "largest_with"):
+        grown: ModelValue = a.largest_with(as_value(b))
+        return grown
+    return larger(a, b)
+
+
+def stop_gradient(x: Any) -> ModelValue:
+    """A value as a constant for gradients: nothing of it has a gradient through this."""
+    return elementwise("stop_gradient", tm.stop_gradient, x)
+
+
 def concat(a: Any, b: Any) -> ModelValue:
     """Two values one after the other along the last axis: ``(F,)`` and ``(G,)`` give ``(F + G,)``."""
     a, b = as_value(a), as_value(b)
@@ -117,11 +143,19 @@ def reshape(x: Any, *shape: int) -> ModelValue:
     return Reshaped(x, tuple(shape))
 
 
-def edge_softmax(g: TracedGraph, name: str) -> None:
+def edge_softmax(g: TracedGraph, name: str, *, stable: bool = False) -> None:
     """Divide ``exp(e[name])`` of each edge by the sum over the edges that end where it does; in place of ``e[name]``.
 
-    The sum is ``v[name + "_sum"]``. As in the thesis, no maximum is taken off before.
+    The sum is ``v[name + "_sum"]``. As in the thesis, nothing is taken off before, so that large values overflow;
+    ``stable=True`` takes off the largest value of these edges, ``v[name + "_most"]``, as PyTorch does.
     """
+    if stable:
+        for v in g.dst_nodes():
+            v[f"{name}_most"] = -inf
+            for e in v.incoming_edges():
+                v[f"{name}_most"] = maximum(v[f"{name}_most"], e[name])
+        for e in g.edges():
+            e[name] = e[name] - stop_gradient(e.dst[f"{name}_most"])
     for e in g.edges():
         e[name] = exp(e[name])
     for v in g.dst_nodes():

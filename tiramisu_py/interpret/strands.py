@@ -9,7 +9,7 @@ from itertools import pairwise
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.ir import Barrier, LastBlock, Mma, Node, TreeReduce
+from tiramisu_py.ir import Barrier, LastBlock, Locked, Mma, Node, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
 from tiramisu_py.records import dataclass
 
@@ -18,10 +18,10 @@ from tiramisu_py.records import dataclass
 class Meeting:
     """A statement at which a thread waits for others of its block, or of its warp; for a reduction, with its operand.
 
-    After that of a ticket, the value says whether the block goes on.
+    After that of a ticket, the value says whether the block goes on; at that of a lock, whether it is given back.
     """
 
-    node: Barrier | TreeReduce | LastBlock | Mma
+    node: Barrier | TreeReduce | LastBlock | Locked | Mma
     frame: Frame
     value: Value = None
     indices: tuple[int, ...] = ()

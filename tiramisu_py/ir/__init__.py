@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Events,
         LastBlock,
         Launch,
+        Locked,
         Mma,
         Record,
         TreeReduce,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tiramisu_py.ir.loop_functions import (
         ArrayArgument,
         BlockBounds,
+        DrawnNumbers,
         KernelArray,
         KernelFunction,
         LoopFunction,
@@ -65,12 +67,12 @@ front(
         "tiramisu_py.ir.array_calls": "ArrayCall, ArraySection",
         "tiramisu_py.ir.expressions": "GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable",
         "tiramisu_py.ir.gpu_statements": (
-            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Mma, Record, TreeReduce"
+            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Locked, Mma, Record, TreeReduce"
         ),
         "tiramisu_py.ir.log": "Traced",
         "tiramisu_py.ir.loop_functions": (
-            "ArrayArgument, BlockBounds, KernelArray, KernelFunction, LoopFunction, ProcessGrid, ScalarArgument, "
-            "Version"
+            "ArrayArgument, BlockBounds, DrawnNumbers, KernelArray, KernelFunction, LoopFunction, ProcessGrid, "
+            "ScalarArgument, Version"
         ),
         "tiramisu_py.ir.messages": "AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side",
         "tiramisu_py.ir.nodes": "Node",
@@ -101,6 +103,7 @@ __all__ = [
     "Copy",
     "Declare",
     "Deferred",
+    "DrawnNumbers",
     "EndArray",
     "Events",
     "For",
@@ -112,6 +115,7 @@ __all__ = [
     "KernelFunction",
     "Lane",
     "LastBlock",
+    "Locked",
     "Launch",
     "Let",
     "Load",

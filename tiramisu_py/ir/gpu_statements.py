@@ -176,6 +176,25 @@ class Mma:
 
 
 @dataclass(frozen=True, eq=False)
+class Locked:
+    """One block after another runs `body`, of those with the same lock: all threads of the block come here.
+
+    ``locks[index]`` is 1 while a block has the lock, and 0 before the first and after the last. With a `number` of the
+    block, of `count`, blocks go in the order of these numbers: ``locks[index]`` is that of the block whose turn it is,
+    and 0 again after the last. What a block has stored in its turn is seen by the next ones.
+    """
+
+    roles: ClassVar[Roles] = roles(names="locks", operands="index number count", inside="body", data="statement")
+
+    locks: str
+    index: Expr
+    body: Node
+    statement: str
+    number: Expr | None = None
+    count: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class LastBlock:
     """The last of some blocks runs `body`: the one that takes the last of `count` tickets.
 

@@ -76,13 +76,26 @@ class KernelArray:
         return self.extents if self.passed is None else self.passed
 
 
+@dataclass(frozen=True)
+class DrawnNumbers:
+    """Numbers that blocks draw when they start: their numbers along an axis, in the order in which they start.
+
+    So all blocks with lower numbers have started. ``numbers[index]`` is how many have drawn one, and 0 again after the
+    last; the index is one of each group of blocks with the same numbers along the other axes.
+    """
+
+    axis: int
+    numbers: str
+    index: Expr
+
+
 @dataclass(frozen=True, eq=False)
 class KernelFunction:
     """A kernel: the code that each of its threads executes.
 
     `params` are int64 parameters (sizes, and coordinates of the host's loops), `scalars` those of other types; then
     come the arrays. `threads` is the shape of a block (x, y, z). `nonnegative` are the parameters, besides sizes, that
-    are at least 0. It runs on GPUs of the kind `gpu`.
+    are at least 0. It runs on GPUs of the kind `gpu`. Blocks may have `drawn` their numbers along an axis.
     """
 
     name: str
@@ -96,6 +109,7 @@ class KernelFunction:
     documentation: tuple[str, ...] = ()
     nonnegative: tuple[str, ...] = ()
     gpu: GpuTarget = CUDA
+    drawn: DrawnNumbers | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tiramisu_py.ir.gpu_statements import (
     Events,
     LastBlock,
     Launch,
+    Locked,
     Mma,
     Record,
     TreeReduce,
@@ -61,6 +62,7 @@ Node = (
     | TreeReduce
     | Mma
     | LastBlock
+    | Locked
     | Piece
     | Post
     | Requests

@@ -52,6 +52,8 @@ class SharedMemory:
 def shared_memory(kernel: KernelFunction) -> SharedMemory:
     """The shared memory of a kernel; copies of a tree have one array."""
     arrays, others = dict[str, int](), dict[tuple[str, str], int]()
+    if kernel.drawn is not None:
+        others["number", kernel.drawn.numbers] = 4
     for node in walk(kernel.body):
         if isinstance(node, TreeReduce):
             parts = BlockTree(kernel.threads, node.axes, kernel.gpu.warp).shared_parts

@@ -46,6 +46,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     LoadTile,
+    Locked,
     LoopFunction,
     Mask,
     MemoryBlock,
@@ -100,7 +101,7 @@ HOST_ONLY = (
     MultiplyTiles,
 )
 #: Statements of the threads of a kernel.
-KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Mma)
+KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Locked, Mma)
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
@@ -222,6 +223,9 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
         case LastBlock():
             yield from element(node.tickets, (node.index,), scope)
             yield from expected(node.count, scope, int64)
+        case Locked():
+            yield from element(node.locks, (node.index,), scope)
+            yield from (said for e in (node.number, node.count) if e is not None for said in expected(e, scope, int64))
         case Prefetch():
             yield from element(node.buffer, node.indices, scope)
         case ArrayCall():

@@ -62,7 +62,24 @@ class KernelRun:
 
     def is_atomic(self, name: str) -> bool:
         """Whether programs add to the elements of an array in any order."""
-        return any(each.site.combine == Combine.ATOMIC.value for each in self.stores.get(name, ()))
+        return self.combine_of(name) is not None
+
+    def combine_of(self, name: str) -> Combine | None:
+        """How programs add to the elements of an array in any order: ATOMIC or LOCK; None where they do not."""
+        given = {each.site.combine for each in self.stores.get(name, ())}
+        return next((each for each in (Combine.ATOMIC, Combine.LOCK) if each.value in given), None)
+
+    def combine_of_blocks(self, name: str) -> Combine | None:
+        """How blocks of a GPU add to the elements of an array; None where one block has all that is added to one.
+
+        In the order of their numbers along one axis of the grid, if nothing else is stored.
+        """
+        found, value = self.combine_of(name), next((each for each in self.values if each.name == name), None)
+        if found is not None or value is None or len(self.stored) != 1:
+            return found
+        along = [each for each in value.over if each.name in self.programs.axes.programs]
+        in_order = all(each.site.combine == Combine.ORDERED.value for each in self.stores.get(name, ()))
+        return Combine.ORDERED if in_order and len(along) == 1 else None
 
     def __repr__(self) -> str:
         return f"<run of {self.ir.name} in {self.function.name}>"

@@ -115,8 +115,8 @@ def accumulate(place: ArrayPlace, value: Any, mask: Any = True, combine: Any = N
 
     ``tm.ORDERED``: in the order of the programs: the bits are those of one program that adds all. ``tm.TWO_PASS`` and
     ``tm.LAST_BLOCK``: programs run at once and store their parts, which a second kernel, or the block that ends last,
-    adds up in the order of the programs. ``tm.ATOMIC``: in any order, so that programs may run at once. Sums begin at
-    zero.
+    adds up in the order of the programs. ``tm.ATOMIC``: in any order, so that programs may run at once. ``tm.LOCK``:
+    likewise, but a program has a lock while it adds its block. Sums begin at zero.
     """
     machine().accumulate(place, value, mask)
 

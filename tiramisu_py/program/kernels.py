@@ -237,6 +237,23 @@ def is_counted(program: Program, loop: LoopId) -> bool:
     return isinstance(tag, GpuBlock) and tag.counted
 
 
+def is_locked(program: Program, loop: LoopId) -> bool:
+    """Whether the blocks of a loop add to elements one after another, with a lock or in their order."""
+    tag = program.loops[loop].tag
+    return isinstance(tag, GpuBlock) and tag.combine in (Combine.LOCK, Combine.ORDERED)
+
+
+def is_in_order(program: Program, loop: LoopId) -> bool:
+    """Whether the blocks of a loop add to elements in the order of their numbers."""
+    tag = program.loops[loop].tag
+    return isinstance(tag, GpuBlock) and tag.combine is Combine.ORDERED
+
+
+def locking(program: Program, statement: Statement) -> bool:
+    """Whether blocks run a statement one after another."""
+    return any(is_locked(program, loop) for loop in statement.loops)
+
+
 def renewed(nest: KernelNest, program: Program) -> KernelNest:
     """This kernel, or this part of it, in a program to whose kernels statements have been added."""
     found = [one for one in kernels(program) if one.first == nest.first]

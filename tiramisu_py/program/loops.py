@@ -20,6 +20,8 @@ class Combine(Enum):
     each block has all of its terms.
     TWO_PASS: across the blocks of a GPU; each block stores its result, and a second kernel combines these in a tree.
     LAST_BLOCK: likewise, but in one kernel: the block that ends last combines the results of all.
+    ORDERED: across the blocks of a GPU; they add in the order of their numbers, which they draw when they start.
+    LOCK: across the blocks of a GPU; one block after another has a lock while it adds, in the order in which they come.
     """
 
     PRIVATE = "private"
@@ -27,6 +29,8 @@ class Combine(Enum):
     TREE = "tree"
     TWO_PASS = "two_pass"
     LAST_BLOCK = "last_block"
+    ORDERED = "ordered"
+    LOCK = "lock"
 
     def __repr__(self) -> str:
         return self.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
@@ -61,6 +61,20 @@ def rebuilt(
     loops = {number: each for number, each in made.loops.items() if number in used}
     kept = made if new_array else program
     return kept.with_(statements=statements, loops=loops, algorithm=algorithm)
+
+
+def added_before(program: Program, added: Sequence[Computation], reader: str) -> Program:
+    """The program with computations that are computed before one that will read them, which its algorithm lacks."""
+    made = program
+    for each in added:
+        made = with_computation(made, each)
+    names = {each.name for each in added}
+    own = [s for s in made.statements.values() if s.source in names]
+    rest = program.with_(loops=made.loops, buffers=made.buffers, storages=made.storages)
+    first = [s.name for s in program.statements.values() if s.source == reader]
+    for statement in own:
+        rest = rest.with_statement_before(statement, first)
+    return rest
 
 
 def with_bodies(program: Program, change: Callable[[Expr], Expr | None]) -> Program:

@@ -178,6 +178,10 @@ def is_multiple(program: Program, size: Expr, number: int) -> bool:
 
 
 def extent_at(computation: Computation, iterator: str, sizes: Mapping[str, int]) -> int:
-    """How many values an iterator of a computation has at given sizes."""
-    at = sets.interval(sets.fixed(computation.domain, sizes), computation.iterators.index(iterator))
+    """How many values an iterator of a computation, or of the terms of a reduction, has at given sizes."""
+    whole = iterator in computation.iterators
+    points, names = (
+        (computation.domain, computation.iterators) if whole else (computation.points, computation.point_iterators)
+    )
+    at = sets.interval(sets.fixed(points, sizes), names.index(iterator))
     return 0 if at is None else at[1] - at[0] + 1

@@ -28,10 +28,10 @@ from tiramisu_py.algorithm.declare.soundness import ValueSets, box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.gathers import gathered, has_all_terms, is_in_runs, is_placement
-from tiramisu_py.algorithm.domains.runs import element_of
+from tiramisu_py.algorithm.domains.runs import element_of, is_number_of_run, runs_of_values, told_axes
 from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, binary, select
-from tiramisu_py.algorithm.traversal import iterators, mentions, rewrite, substitute, walk
+from tiramisu_py.algorithm.traversal import accesses, iterators, mentions, rewrite, substitute, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.activity import active_sources, array_of, check_operators, components, flows, needed_sources
@@ -103,6 +103,7 @@ class _Backward:
         self.copies: set[Source] = set()
         self.wide: dict[str, isl.Set] = {}
         self._found_upwards: dict[str, frozenset[str]] = {}
+        self._found_runs: dict[str, dict[int, tuple[int, str]]] = {}
 
     def _give_weights(self, results: Iterable[Source]) -> None:
         """The weight of each output: 1, or an input of its shape."""
@@ -271,10 +272,16 @@ class _Backward:
             name: index_of(form, known) for name, form in zip(instances.dims, found.forms, strict=True)
         }
         value = replaced(instances.of(each.value), instance)
-        guards = [replaced(guard, instance) for guard in instances.guards]
-        guards += [binary("==", Iter(dims[axis]), replaced(index, instance)) for axis, index in places.items()]
+        known_runs = {part.key() for part in self._conditions(source[0])}
+        conditions = [part for guard in instances.guards for part in conjuncts(replaced(guard, instance))]
+        conditions = [part for part in conditions if part.key() not in known_runs]  # each element is in its run
+        guards = conditions + [
+            binary("==", Iter(dims[axis]), replaced(index, instance))
+            for axis, index in places.items()
+            if not self._is_own_run(each.access, axis)
+        ]
         points = self._placed(source, found, kept, places, over)
-        if not over and not instances.guards:  # one instance may read each element: a choice, no place to add to
+        if not over and not conditions:  # one instance may read each element: a choice, no place to add to
             for guard in guards:
                 value = where(guard, value)
             self.terms[source].append(PartialTerm(sets.named(points, self.adjoint_names[source]), value))
@@ -290,6 +297,33 @@ class _Backward:
             points, over, value = self._summed_first(source, c, (points, over, guards, value), places)
             points, over, guards, value = _by_inverse(self.original, points, over, guards, value)
         self.sums[source].append(PartialSum(points, tuple(over), tuple(guards), value, c))
+
+    def _is_own_run(self, access: Access, axis: int) -> bool:
+        """Whether an index of a read is the run of the position that it reads: values that exist are in no other."""
+        c = self.original.computations.get(access.source)
+        if c is None or not self._runs_of(c):
+            return False
+        position, start = self._runs_of(c).get(axis, (axis, ""))
+        return is_number_of_run(self.original, access.indices[axis], start, access.indices[position])
+
+    def _runs_of(self, c: Computation) -> dict[int, tuple[int, str]]:
+        """The rows of the runs that the values of a computation, and so its adjoint's, are in."""
+        if c.group or c.stage is not None or not c.guards:
+            return {}
+        if c.name not in self._found_runs:
+            covering = {name for name, each in self.original.inputs.items() if each.covers is not None}
+            told = told_axes(self.original, c)
+            self._found_runs[c.name] = {row: each for row, each in told.items() if each[1] in covering}
+        return self._found_runs[c.name]
+
+    def _conditions(self, name: str) -> tuple[Expr, ...]:
+        """The conditions of the runs that an adjoint is in, as those of its values."""
+        c = self.original.computations.get(name)
+        if c is None or not self._runs_of(c):
+            return ()
+        own = {each.start for each in runs_of_values(self.original, c)}
+        parts = [part for guard in c.guards for part in conjuncts(guard)]
+        return tuple(part for part in parts if {a.source for a in accesses(part)} <= own and not mentions(part, c.over))
 
     def _placed(
         self, source: Source, found: Preimage, kept: Sequence[int], places: Mapping[int, Expr], over: Sequence[str]
@@ -379,12 +413,15 @@ class _Backward:
         terms, sums = list(self.terms[source]), _joined(self.sums[source])
         weight = self.weights.get(source)
         like = self.original.computations.get(source[0])
+        own_runs = () if name in self.wide else self._conditions(source[0])
         if weight is not None:
             terms.insert(0, PartialTerm(domain, weight))
         if not terms and len(sums) == 1 and self._sum_type(sums[0], dtype) == dtype:
             only = sums[0]
             self.sketches.append(
-                Sketch(name, dtype, dims, wide, only.value, only.guards, only.over, only.points, sum_, like)
+                Sketch(
+                    name, dtype, dims, wide, only.value, (*own_runs, *only.guards), only.over, only.points, sum_, like
+                )
             )
             return
         for each in sums:
@@ -392,10 +429,11 @@ class _Backward:
             inner = sets.named(sets.project_prefix(each.points, len(dims)), name).intersect(domain).coalesce()
             inner = sets.with_dims(sets.named(inner, part), dims)
             points = sets.with_dims(sets.named(each.points, part), (*dims, *each.over))
-            self.sketches.append(Sketch(part, own, dims, inner, each.value, each.guards, each.over, points, sum_, like))
+            guards = (*own_runs, *each.guards)
+            self.sketches.append(Sketch(part, own, dims, inner, each.value, guards, each.over, points, sum_, like))
             terms.append(PartialTerm(sets.named(inner, name), read(self.original, part, map(Iter, dims), own)))
         value = _with_zeros(domain, wide, sum_by_parts(domain, terms, dims, dtype), dims, dtype)
-        self.sketches.append(Sketch(name, dtype, dims, wide, value, like=like))
+        self.sketches.append(Sketch(name, dtype, dims, wide, value, own_runs, like=like))
 
     def _elements(self, source: Source) -> isl.Set:
         """The elements of an adjoint, in a frame with its name and iterators."""

@@ -42,12 +42,17 @@ class Keys:
     sources: tuple[str, ...]
 
 
-def keys_of(algorithm: Algorithm, whole: Computation, given: Sequence[Expr]) -> Keys:
-    """The keys that are given for the values of a computation; raises `CommandError` for what is none."""
-    if any(each.distinct and whole.sources & {*each.distinct.columns} for each in algorithm.inputs.values()):
+def keys_of(algorithm: Algorithm, whole: Computation, given: Sequence[Expr], *, of_terms: bool = False) -> Keys:
+    """The keys that are given for the values of a computation, or for its terms; raises `CommandError` for others."""
+    if not of_terms and any(
+        each.distinct and whole.sources & {*each.distinct.columns} for each in algorithm.inputs.values()
+    ):
         raise CommandError(f"{whole.name} is compact already")
     if not given:
-        raise CommandError(f"{whole.name} is compact by keys: give those that its values depend on, compact(src[p], r)")
+        what = "is summed by keys: give those of its terms, dst[p], type[p]"
+        if not of_terms:
+            what = "is compact by keys: give those that its values depend on, compact(src[p], r)"
+        raise CommandError(f"{whole.name} {what}")
     runs = {dim: (position, start) for dim, position, start in _rows(algorithm, whole)}
     sources: list[str] = []
     positions: list[str] = []
@@ -68,9 +73,10 @@ def keys_of(algorithm: Algorithm, whole: Computation, given: Sequence[Expr]) -> 
                 f"{key} is no key of {whole.name}: a key is an input that is read at a position, src[p], or the run "
                 "that the position is in, r of {r: R, p: types[r]}"
             )
-    if len(set(positions)) > 1 or positions[0] not in whole.iterators:
+    if len(set(positions)) > 1 or positions[0] not in (whole.over if of_terms else whole.iterators):
+        what = "terms" if of_terms else "values"
         raise CommandError(
-            f"the keys of {whole.name} are of one position, an iterator of its values, not of {positions}"
+            f"the keys of {whole.name} are of one position, an iterator of its {what}, not of {positions}"
         )
     for dim, (position, _) in runs.items():
         if position == positions[0] and dim != row:

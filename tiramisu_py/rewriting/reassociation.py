@@ -15,8 +15,10 @@ and runtime techniques for enabling data-efficient deep learning training on GPU
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from math import prod
 
 import islpy as isl
 
@@ -24,6 +26,8 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, sum_
 from tiramisu_py.algorithm.declare.declare import declare_reduction
 from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.terms_of_sums import sizes_of_terms, with_terms
 from tiramisu_py.algorithm.evaluate.given_values import extents
@@ -45,15 +49,18 @@ class Reassociated:
     unread: bool
 
 
-def reassociated(algorithm: Algorithm, outer: Computation, inner: Computation) -> Reassociated:
+def reassociated(
+    algorithm: Algorithm, outer: Computation, inner: Computation, sizes_to_count: Mapping[str, int] | None = None
+) -> Reassociated:
     """The algorithm in which `outer`, a sum over products with `inner`, multiplies weights first.
 
-    Raises `CommandError`, naming what is no product of sums, and where what would be multiplied first is no weight.
+    What is multiplied first may be anything, if `sizes_to_count` are given, at which that has to be less work. Raises
+    `CommandError`, naming what is no product of sums, and where what would be multiplied first is no weight.
     """
     read, rest = _factors_of_outer(algorithm, outer, inner)
     data, weights = _factors_of_inner(outer, inner, read)
     names = FreshNames(algorithm)
-    terms = _fresh_terms(outer, inner)
+    terms = fresh_terms(outer, inner)
     at = {name: Iter(terms[name]) for name in inner.over}
     instance: dict[str, Expr] = dict(zip(inner.iterators, read.indices, strict=True)) | at
     data, weights = (substitute(each, instance) for each in (data, weights))
@@ -61,7 +68,10 @@ def reassociated(algorithm: Algorithm, outer: Computation, inner: Computation) -
     sizes = _sizes_of_terms(algorithm, outer) | {
         terms[name]: size for name, size in _sizes_of_terms(algorithm, inner).items()
     }
-    product, parts = _product_of_weights(algorithm, outer, (data, binary("*", weights, rest)), (over, sizes), names)
+    factors = (data, binary("*", weights, rest))
+    product, parts = _product_of_weights(
+        algorithm, outer, factors, (over, sizes), names, only_weights=sizes_to_count is None
+    )
     own = Access(product.name, (*parts, *map(Iter, over)), product.dtype, algorithm.owner)
     changed = with_terms(outer, binary("*", data, own), over, sizes)
 
@@ -71,17 +81,34 @@ def reassociated(algorithm: Algorithm, outer: Computation, inner: Computation) -
     made = algorithm.with_rewritten(change, (product,))
     made = replace(made, reassociated={**algorithm.reassociated, outer.name: product.name})
     readers = {a.source for c in made.computations.values() for e in (c.expr, *c.guards) for a in accesses(e)}
-    return Reassociated(made, product.name, inner.name not in {*readers, *algorithm.outputs})
+    unread = inner.name not in {*readers, *algorithm.outputs}
+    if sizes_to_count is not None:
+        before = work(algorithm, (inner, outer), sizes_to_count)
+        after = work(made, (product, changed, *(() if unread else (inner,))), sizes_to_count)
+        if after >= before:
+            raise CommandError(
+                f"{outer.name} has {before} products and sums at these sizes, and {after} where {product.name} is "
+                "multiplied first: leave it as it is"
+            )
+    return Reassociated(made, product.name, unread)
+
+
+def work(algorithm: Algorithm, computations: Sequence[Computation], sizes: Mapping[str, int]) -> int:
+    """How many multiplications and additions sums of products take, over boxes of these sizes."""
+    missing = next((name for name in algorithm.params if name not in sizes), None)
+    if missing is not None:
+        raise CommandError(f"work is counted at sizes, and that of {missing} is not given")
+    return sum(
+        prod(extent_value(each, sizes) for each in extents_of(c.points, algorithm.context)) * len(factors_of(c.expr))
+        for c in computations
+    )
 
 
 def _factors_of_outer(algorithm: Algorithm, outer: Computation, inner: Computation) -> tuple[Access, Expr]:
     """The read of the inner sum, and what it is multiplied with."""
     for c in (outer, inner):
-        if c.op is not sum_ or not c.dtype.is_float or c.ordered or c.group or c.stage is not None:
-            raise CommandError(f"{c.name} is no sum of floats on its own: reassociate moves a product out of a sum")
-        if c.determinism is not None and str(c.determinism) == "ordered":
-            raise CommandError(f"{c.name} is declared determinism='ordered', and reassociate rounds in another way")
-    factors = _factors(outer.expr)
+        check_may_round(c, "reassociate")
+    factors = factors_of(outer.expr)
     found = [each for each in factors if isinstance(each, Access) and each.source == inner.name]
     if len(found) != 1 or len(factors) < 2:
         inside = any(a.source == inner.name for a in accesses(outer.expr))
@@ -94,17 +121,22 @@ def _factors_of_outer(algorithm: Algorithm, outer: Computation, inner: Computati
     others = [each for each in factors if each is not read]
     if any(a.source == inner.name for each in others for a in accesses(each)):
         raise CommandError(f"{outer.name} reads {inner.name} twice in one product")
-    rest = others[0]
-    for each in others[1:]:
-        rest = binary("*", rest, each)
-    return read, rest
+    return read, product_of(others)
+
+
+def check_may_round(c: Computation, command: str) -> None:
+    """Refuse what is no sum of floats of its own, in any order."""
+    if c.op is not sum_ or not c.dtype.is_float or c.ordered or c.group or c.stage is not None:
+        raise CommandError(f"{c.name} is no sum of floats on its own: {command} moves a product out of a sum")
+    if c.determinism is not None and str(c.determinism) == "ordered":
+        raise CommandError(f"{c.name} is declared determinism='ordered', and {command} rounds in another way")
 
 
 def _factors_of_inner(outer: Computation, inner: Computation, read: Access) -> tuple[Expr, Expr]:
     """The factors that the inner sum multiplies: those without the iterators of the outer sum, and those with them."""
     summed = [name for name, at in zip(inner.iterators, read.indices, strict=True) if mentions(at, outer.over)]
-    data = [each for each in _factors(inner.expr) if not mentions(each, summed)]
-    weights = [each for each in _factors(inner.expr) if mentions(each, summed)]
+    data = [each for each in factors_of(inner.expr) if not mentions(each, summed)]
+    weights = [each for each in factors_of(inner.expr) if mentions(each, summed)]
     if not data or not weights or not summed:
         raise CommandError(
             f"{inner.name} is no product of one factor that {outer.name} sums over and one that it does not: "
@@ -112,22 +144,22 @@ def _factors_of_inner(outer: Computation, inner: Computation, read: Access) -> t
         )
     if any(mentions(guard, inner.over) for guard in inner.guards) or any(mentions(g, outer.over) for g in outer.guards):
         raise CommandError(f"the terms of {inner.name} and {outer.name} have conditions: their order cannot be changed")
-    joined = []
-    for group in (data, weights):
-        whole = group[0]
-        for each in group[1:]:
-            whole = binary("*", whole, each)
-        joined.append(whole)
-    return joined[0], joined[1]
+    return product_of(data), product_of(weights)
 
 
-def _factors(e: Expr) -> list[Expr]:
+def factors_of(e: Expr) -> list[Expr]:
+    """What an expression multiplies."""
     if isinstance(e, Binary) and e.op == "*":
-        return [*_factors(e.left), *_factors(e.right)]
+        return [*factors_of(e.left), *factors_of(e.right)]
     return [e]
 
 
-def _fresh_terms(outer: Computation, inner: Computation) -> dict[str, str]:
+def product_of(factors: Sequence[Expr]) -> Expr:
+    """The product of some factors, in order."""
+    return reduce(lambda a, b: binary("*", a, b), factors)
+
+
+def fresh_terms(outer: Computation, inner: Computation) -> dict[str, str]:
     """Names for the iterators of the inner sum that the outer computation does not have."""
     taken, found = {*outer.point_iterators}, {}
     for name in inner.over:
@@ -153,6 +185,8 @@ def _product_of_weights(
     factors: tuple[Expr, Expr],
     terms: tuple[tuple[str, ...], Mapping[str, Expr]],
     names: FreshNames,
+    *,
+    only_weights: bool,
 ) -> tuple[Computation, list[Expr]]:
     """The product of weights, and the indices at which the outer sum reads it, before those of the terms."""
     data, expr = factors
@@ -178,11 +212,11 @@ def _product_of_weights(
     left = [i for i in outer.iterators if mentions(general, [i]) and i not in {one.name for _, one, _ in parts}]
     if left:
         raise CommandError(f"{expr} depends on {left[0]} itself: it is no product of weights")
-    for index, _, size in parts:
+    for index, _, size in parts if only_weights else ():
         if any(size.same_as(other) for other in _sizes_of_data(algorithm, data)):
             raise CommandError(
                 f"{expr} has a value for each {index}, as many as {data} has rows: it is no product of weights, and "
-                "reassociate would make more work of it"
+                "reassociate would make more work of it; by='count' counts it"
             )
     space = {one: size for _, one, size in parts} | {Iter(name): sizes[name] for name in over}
     name = names.fresh(f"{outer.name}_weights")

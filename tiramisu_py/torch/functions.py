@@ -10,18 +10,66 @@ Needs PyTorch: ``pip install 'tiramisu_py[interop]'``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from tiramisu_py.errors import ArgumentError, UnsupportedError
-from tiramisu_py.function.framework_calls import Form, FrameworkCalls
+from tiramisu_py.function.framework_calls import Form, FrameworkCalls, forms_of
 from tiramisu_py.function.gradients import Gradients
 
-__all__ = ["function"]
+__all__ = ["OperatorCalls", "forms_of", "function", "new_number", "registered"]
 
 #: Operators are registered for the whole process: each has a number.
 _NUMBERS = count()
+
+
+class OperatorCalls(Protocol):
+    """What an operator calls: arrays in the order of `inputs`, sizes by the names of `params`; see `FrameworkCalls`."""
+
+    @property
+    def name(self) -> str:
+        """The name of what is called."""
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The arrays that the operator is given, in order."""
+
+    @property
+    def params(self) -> Sequence[str]:
+        """The sizes that it is given, in order."""
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """What the caller sees of `made`: the first ones."""
+
+    @property
+    def made(self) -> Sequence[str]:
+        """The arrays that `forwards` returns: outputs, and what is saved for `backwards`."""
+
+    @property
+    def needed(self) -> Sequence[str]:
+        """The inputs and arrays made that `backwards` takes."""
+
+    @property
+    def weights(self) -> Mapping[str, str]:
+        """The outputs whose gradients `backwards` takes after these."""
+
+    @property
+    def wrt(self) -> Sequence[str]:
+        """The inputs whose gradients `backwards` returns; none for what has none."""
+
+    def forwards(self, arrays: Sequence[Any], params: Mapping[str, int], /) -> Sequence[Any]:
+        """The arrays made."""
+
+    def backwards(self, needed: Sequence[Any], weights: Sequence[Any], params: Mapping[str, int], /) -> Sequence[Any]:
+        """The gradients."""
+
+    def forms(self, params: Mapping[str, int], /) -> Sequence[Form]:
+        """The forms of the arrays made."""
+
+    def gradient_forms(self, params: Mapping[str, int], /) -> Sequence[Form]:
+        """The forms of the gradients."""
 
 
 def function(g: Gradients) -> Callable[..., Any]:
@@ -35,8 +83,8 @@ def function(g: Gradients) -> Callable[..., Any]:
     """
     calls = FrameworkCalls(g)
     torch = _torch()
-    operator = _registered(torch, calls)
-    names = calls.g.original.params
+    operator = registered(calls, new_number())
+    names = calls.params
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
     def numbers(shapes: Any, sizes: Any) -> list[int]:
@@ -64,9 +112,17 @@ def _torch() -> Any:
     return torch
 
 
-def _registered(torch: Any, calls: FrameworkCalls) -> Any:
-    """The operator forwards, whose gradient is the operator backwards."""
-    number, names = next(_NUMBERS), calls.g.original.params
+def new_number() -> int:
+    """A number that no operator of this process has yet."""
+    return next(_NUMBERS)
+
+
+def registered(calls: OperatorCalls, number: int) -> Any:
+    """The operator forwards, whose gradient is the operator backwards; of calls without gradients, that alone.
+
+    PyTorch knows it as ``torch.ops.tiramisu_py.{name}_{number}_forward``.
+    """
+    torch, names = _torch(), calls.params
     schema = "(Tensor[] tensors, SymInt[] sizes) -> Tensor[]"
 
     def params_of(sizes: Sequence[int]) -> dict[str, int]:
@@ -92,6 +148,9 @@ def _registered(torch: Any, calls: FrameworkCalls) -> Any:
     def _(tensors: Any, sizes: Any) -> Any:
         return empty(tensors, calls.forms(params_of(sizes)))
 
+    if not calls.wrt:
+        return forwards
+
     @torch.library.custom_op(  # type: ignore[untyped-decorator, unused-ignore]
         f"tiramisu_py::{calls.name}_{number}_backward", mutates_args=(), schema=schema, device_types="cpu"
     )
@@ -107,7 +166,7 @@ def _registered(torch: Any, calls: FrameworkCalls) -> Any:
     return forwards
 
 
-def _let_differentiate(torch: Any, calls: FrameworkCalls, forwards: Any, backwards: Any) -> None:
+def _let_differentiate(torch: Any, calls: OperatorCalls, forwards: Any, backwards: Any) -> None:
     """Tell PyTorch that the gradient of the operator `forwards` is the operator `backwards`, which has none."""
 
     def refused(ctx: Any, *gradients: Any) -> Any:
@@ -128,7 +187,7 @@ def _let_differentiate(torch: Any, calls: FrameworkCalls, forwards: Any, backwar
         weights = [
             torch.zeros_like(like) if each is None else each for each, like in zip(given, ctx.weights, strict=True)
         ]
-        found = dict(zip(calls.g.wrt, backwards([*ctx.saved_tensors, *weights], ctx.sizes), strict=True))
+        found = dict(zip(calls.wrt, backwards([*ctx.saved_tensors, *weights], ctx.sizes), strict=True))
         return [found.get(name) for name in calls.inputs], None
 
     forwards.register_autograd(back, setup_context=setup)

@@ -18,7 +18,7 @@ from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.records import dataclass
 from tiramisu_py.torch.functions import _torch
 from tiramisu_py.torch.offload_choice import last_offloaded
-from tiramisu_py.torch.tensor_stores import GpuBytes, HostBytes, StorePlace, TensorBytes, TensorStore
+from tiramisu_py.torch.tensor_stores import PAGE, GpuBytes, HostBytes, StorePlace, TensorBytes, TensorStore, whole_pages
 
 
 class Content:
@@ -336,8 +336,19 @@ class TensorCache:
 
     def _begin_loading(self, content: Content) -> None:
         if content.loading is None and content.data is None and content.place is not None:
-            target = self._torch.empty(content.size, dtype=self._torch.uint8, device=content.device)
-            content.loading = target, self._store.load(content.place, self._reached(target))
+            target, reached = self._target(content)
+            content.loading = target, self._store.load(content.place, reached)
+
+    def _target(self, content: Content) -> tuple[Any, TensorBytes]:
+        """A new tensor of bytes, which begins at a page on the host."""
+        size, torch = content.size, self._torch
+        if content.device.type != "cpu":
+            flat = torch.empty(size, dtype=torch.uint8, device=content.device)
+            return flat, self._reached(flat)
+        room = torch.empty(whole_pages(size) + PAGE, dtype=torch.uint8)
+        first = -room.data_ptr() % PAGE
+        pages = room[first : first + whole_pages(size)]
+        return pages[:size], HostBytes(pages[:size].numpy(), pages.numpy())
 
     def _fetch_next(self, saved: Saved) -> None:
         """Begin to read what comes next: in the order of the last step, or backwards from here."""

@@ -69,6 +69,9 @@ class TensorFiles(TensorStore):
             _all_of(os.pwrite, self._file, buffer.data[: whole_pages(count)], place.offset + first)
 
     def _read(self, place: StorePlace, target: TensorBytes) -> None:
+        if target.pages is not None:
+            _all_of(_read_into, self._file, target.pages.data, place.offset)
+            return
         buffer = _buffer()
         for first in range(0, place.size, PIECE):
             count = min(PIECE, place.size - first)

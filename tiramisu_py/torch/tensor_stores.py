@@ -27,6 +27,8 @@ class TensorBytes(Protocol):
     """The bytes of a tensor where they are, which the threads of a store read and write piece by piece."""
 
     size: int
+    #: Whole pages of the host that begin with the bytes, where there are such: they are read into without a copy.
+    pages: Bytes | None
 
     def get(self, first: int, target: Bytes) -> None:
         """Copy bytes from `first` on to an array of the host."""
@@ -36,10 +38,10 @@ class TensorBytes(Protocol):
 
 
 class HostBytes:
-    """Bytes in an array of the host."""
+    """Bytes in an array of the host, which may be the beginning of whole pages."""
 
-    def __init__(self, data: Bytes) -> None:
-        self.data = data
+    def __init__(self, data: Bytes, pages: Bytes | None = None) -> None:
+        self.data, self.pages = data, pages
         self.size: int = data.size
 
     def get(self, first: int, target: Bytes) -> None:
@@ -60,6 +62,7 @@ class GpuBytes:
 
     def __init__(self, flat: Any, cuda: Any, side: Any, tensor_of: Callable[[Bytes], Any]) -> None:
         self.flat, self.size = flat, int(flat.numel())
+        self.pages: Bytes | None = None
         self._cuda, self._side, self._tensor_of = cuda, side, tensor_of
         self._ready = cuda.Event()
         self._ready.record(cuda.current_stream(flat.device))

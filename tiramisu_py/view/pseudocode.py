@@ -31,6 +31,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     LoadTile,
+    Locked,
     LoopFunction,
     Mask,
     MemoryBlock,
@@ -253,6 +254,11 @@ class Pseudocode(Visitor[list[str]]):
 
     def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"
+        return [head, *self(node.body, depth + 1)]
+
+    def visit_locked(self, node: Locked, depth: int) -> list[str]:
+        turn = "with the lock" if node.number is None else f"in turn, as number {node.number}, by"
+        head = f"{_PAD * depth}{turn} {node.locks}[{node.index}]:"
         return [head, *self(node.body, depth + 1)]
 
     # -- what a rank tells others

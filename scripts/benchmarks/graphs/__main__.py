@@ -1,6 +1,7 @@
 """Typed products over the edges of graphs, and layers, beside loops over types in NumPy and in PyTorch.
 
-scripts/bench graphs [--threads 1,2] [--only aifb,...] [--models rgcn,...] [--rounds N] [--save]
+scripts/bench graphs [--threads 1,2] [--only aifb,...] [--models rgcn,...] [--convolutions GCNConv,...]
+                    [--rounds N] [--save]
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +21,25 @@ import numpy as np
 
 import tiramisu_py as tm
 from benchmarks.common.tables import milliseconds, report, table, versions
-from benchmarks.graphs.layers import GROUPED, TORCH, WEIGHTS, LayerTimes, has_grouped, has_torch, measured_layer
+from benchmarks.graphs.convolutions import (
+    COMPILED,
+    PYG,
+    ConvolutionTimes,
+    has_pyg,
+    measured_convolution,
+    names_of,
+    rows_of_convolutions,
+)
+from benchmarks.graphs.layers import (
+    GROUPED,
+    TORCH,
+    WEIGHTS,
+    LayerTimes,
+    has_grouped,
+    has_torch,
+    least_times,
+    measured_layer,
+)
 from benchmarks.graphs.shapes import SHAPES, Shape, edges
 
 N, E, R = tm.params("N E R")
@@ -40,6 +60,11 @@ measured with `grouped_mm` in place of the loop, too, but for its gradients, whi
 float32. Ratios are to the best of these. `torch.compile` is not among them: it refuses `grouped_mm` in float32, and
 unrolls the loop. Pairs are those of a source and a type of edges, as a part of the edges; fb15k has the printed ratio.
 Results and gradients are compared."""
+
+RULES_OF_CONVOLUTIONS = """\
+Convolutions of PyTorch Geometric 2.8, 64 wide, float32, as they are and after `graphs.compile`, called as modules of
+PyTorch: the result without gradients, and a step with those by features and all weights. Dense products of nodes are
+PyTorch's in both. Where PyG copies the weights of types for each edge, the largest graphs are left out."""
 
 
 def typed_product() -> tm.Function:
@@ -147,6 +172,7 @@ class Measured:
     threads: int
     products: list[tuple[Shape, dict[str, float]]] = field(default_factory=list)
     layers: list[LayerTimes] = field(default_factory=list)
+    convolutions: list[ConvolutionTimes] = field(default_factory=list)
 
     @property
     def number(self) -> str:
@@ -166,12 +192,21 @@ class Measured:
         heads += ["ratio", "of steps"] if len(first.step) > 1 else []
         return f"### Layers, {self.number}\n\n{table(heads, list(rows_of_layers(self.layers)))}"
 
+    def of_convolutions(self) -> str:
+        """The table of convolutions."""
+        heads = ["convolution", "graph", COMPILED, PYG, f"{COMPILED}, step", f"{PYG}, step", "ratio", "of steps"]
+        return (
+            f"### Convolutions of PyG, {self.number}\n\n{table(heads, list(rows_of_convolutions(self.convolutions)))}"
+        )
+
 
 def page(found: Sequence[Measured]) -> str:
     """The tables, and how they came about."""
     layers = [each.of_layers() for each in found if each.layers]
     parts = [RULES, versions(["numpy", "torch"]), *(each.of_products() for each in found)]
-    return "\n\n".join([*parts, RULES_OF_LAYERS, *layers] if layers else parts)
+    parts += [RULES_OF_LAYERS, *layers] if layers else []
+    convolutions = [each.of_convolutions() for each in found if each.convolutions]
+    return "\n\n".join([*parts, RULES_OF_CONVOLUTIONS, *convolutions] if convolutions else parts)
 
 
 def main() -> None:
@@ -180,6 +215,7 @@ def main() -> None:
     parser.add_argument("--threads", default="1")
     parser.add_argument("--only", default="")
     parser.add_argument("--models", default=",".join(WEIGHTS))
+    parser.add_argument("--convolutions", default="")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
@@ -189,8 +225,17 @@ def main() -> None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         products = [(shape, measured(shape, threads, asked.rounds)) for shape in shapes]
         layers = [measured_layer(model, shape, threads, asked.rounds) for model in models for shape in shapes]
-        found.append(Measured(threads, products, layers))
+        found.append(Measured(threads, products, layers, _convolutions(shapes, threads, asked)))
     report("graphs", "Graphs", page(found), asked.save, f"scripts/bench graphs --threads {asked.threads}")
+
+
+def _convolutions(shapes: Sequence[Shape], threads: int, asked: argparse.Namespace) -> list[ConvolutionTimes]:
+    """The convolutions of PyG on each graph, where it is installed."""
+    if not (has_torch() and has_pyg()):
+        return []
+    named = [(name, shape) for shape in shapes for name in names_of(shape)]
+    wanted = [each for each in named if not asked.convolutions or each[0] in asked.convolutions.split(",")]
+    return [measured_convolution(*each, threads, partial(least_times, rounds=asked.rounds)) for each in wanted]
 
 
 if __name__ == "__main__":

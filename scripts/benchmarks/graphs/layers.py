@@ -77,10 +77,10 @@ def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds:
         for name, gradient in theirs.items():
             np.testing.assert_allclose(own[name], gradient, rtol=2e-2, atol=2e-2 * abs(gradient).max())
     ratio = len(graph.distinct("src", "etype")) / graph.edges
-    return LayerTimes(model, shape, ratio, _least(forward, rounds, seconds), _least(step, rounds, seconds))
+    return LayerTimes(model, shape, ratio, least_times(forward, rounds, seconds), least_times(step, rounds, seconds))
 
 
-def _least(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:
+def least_times(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float = 4.0) -> dict[str, float]:
     """The least time of each, in turns, for so many rounds or so long."""
     found, began = dict.fromkeys(runs, float("inf")), time.perf_counter()
     for _ in range(rounds):

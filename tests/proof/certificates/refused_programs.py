@@ -160,6 +160,16 @@ def rows() -> tm.Function:
     return f
 
 
+def runs_by_position() -> tm.Function:
+    """A sum of runs in one loop over positions, each of which has one run."""
+    f = tm.Function("runs", params=[N, M])
+    rows, a = f.segments("rows", N, of=M), f.input("a", tm.float32, [M])
+    s = f.reduction("s", {i: N}, {k: rows[i]}, tm.sum, a[k])
+    f.outputs(s)
+    s.update.interchange(i, k)
+    return f
+
+
 REFUSED: list[tuple[Callable[[], tm.Function], str]] = [
     (in_blocks, "blocks whose bounds are known only at run time"),
     (over_ranks, "combines partial results of its own"),
@@ -170,6 +180,7 @@ REFUSED: list[tuple[Callable[[], tm.Function], str]] = [
     (calls, "is a call over whole arrays"),
     (conditions, "has a condition on values"),
     (last, "is not commutative"),
+    (runs_by_position, r"s.update of runs runs only where i == int64\(rows_of\[k\]\), which follows from the runs"),
     (facts, "would rely on values: the conditions of its updates"),
     (persistent, "one after another .grid=., with p in shared memory"),
     (rows, "exists for one iteration of a loop of the host"),

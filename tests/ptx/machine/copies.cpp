@@ -11,7 +11,16 @@ namespace copies {
 
 void arrive(Thread &t, const Instruction &i, const PendingCopy &copy) {
   char bytes[16] = {};
-  if (copy.bytes > copy.filled) load(t, i, Space::global, copy.from, bytes, copy.bytes - copy.filled);
+  if (copy.filled == 0) {
+    load(t, i, Space::global, copy.from, bytes, copy.bytes);
+  } else {
+    for (int at = 0; at < copy.bytes - copy.filled;) { /* pieces that may be accessed */
+      int piece = 8;
+      while (at + piece > copy.bytes - copy.filled) piece /= 2;
+      load(t, i, Space::global, copy.from + u64(at), bytes + at, piece);
+      at += piece;
+    }
+  }
   store(t, i, Space::shared, copy.to, bytes, copy.bytes);
 }
 
@@ -21,6 +30,7 @@ Flow begin(Thread &t, const Instruction &i) {
     const u32 given = u32(t.read(i.in[0]));
     if (given > i.bytes) refuse(t, "it reads more than it copies");
     copy.filled = i.bytes - int(given);
+    if (given > 0 && copy.from % u64(i.bytes) != 0) refuse(t, "it reads from a place that is not aligned");
   }
   if (t.block->launch->percent(t.block->launch->plan.late))
     t.copies.push_back(copy);

@@ -97,6 +97,51 @@ def test_chains_of_rows_are_proven_and_right_at_any_size(make: Callable[[], Made
         np.testing.assert_allclose(kernel(x), right(x.astype(np.float64)), rtol=2e-5, atol=1e-7, err_msg=str(size))
 
 
+def softmax_step() -> tuple[tm.Function, list[tm.Computation]]:
+    """Normalised rows with a weight for each column, the norms of the rows, and the sums of their columns."""
+    f = tm.Function("step", params=[R, C])
+    x, weight = f.input("x", tm.float32, [R, C]), f.input("weight", tm.float32, [C])
+    top = f.reduction("top", {r: R}, {c: C}, tm.max, x[r, c])
+    power = f.computation("power", {r: R, c: C}, tm.exp(x[r, c] - top[r]))
+    total = f.reduction("total", {r: R}, {c: C}, tm.sum, power[r, c])
+    norm = f.computation("norm", {r: R}, tm.log(total[r]) + top[r])
+    y = f.computation("y", {r: R, c: C}, power[r, c] / total[r] * weight[c])
+    columns = f.reduction("columns", {c: C}, {r: R}, tm.sum, power[r, c] * x[r, c])
+    f.outputs(norm, y, columns)
+    return f, [norm, y, columns]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_of_the_same_rows_and_sums_of_columns_share_one_loop(threads: int) -> None:
+    f, results = softmax_step()
+    text = tm.recipes.rows(*results, cpu=NARROW)
+    assert commands(text)[:6] == [
+        "norm.parallelize(r)", "y.parallelize(r)", "y.after(norm, r)", "columns.update.reorder(r, c)",
+        "columns.update.parallelize(r, combine=tm.PRIVATE)", "columns.update.after(y, r)",
+    ]  # fmt: skip
+    assert "power.compute_at(columns.update, r)" in commands(text)
+    assert f.check().ok
+    kernel = f.compile(threads=threads)
+    for size in SIZES:
+        x = np.random.default_rng(0).standard_normal(size).astype(np.float32)
+        weight = np.arange(size[1], dtype=np.float32)
+        wide = x.astype(np.float64)
+        power = np.exp(wide - wide.max(1, keepdims=True, initial=-np.inf))
+        total = power.sum(1, keepdims=True)
+        right = [(np.log(total) + wide.max(1, keepdims=True))[:, 0], power / total * weight, (power * wide).sum(0)]
+        for found, expected in zip(kernel(x, weight), right, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=str(size))
+
+
+def test_a_stage_that_others_read_keeps_its_array() -> None:
+    f, (norm, y, columns) = softmax_step()
+    assert [line for line in commands(tm.recipes.rows(norm, y)) if line.endswith("compute_at(y, r)")] == [
+        "total.compute_at(y, r)"
+    ]
+    assert f.check().ok
+    assert columns.name == "columns"
+
+
 def test_long_rows_of_unaligned_arrays_that_leave_the_caches_are_right() -> None:
     f, result, right = softmax()
     tm.recipes.rows(result)
@@ -224,7 +269,7 @@ def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:
         "whole": (whole, "y has no rows, but one value"),
         "ordered": (ordered, "y is ordered: it takes reductions over one iterator"),
         "neighbour": (neighbour, r"y reads s\[r \+ 1\], another row"),
-        "two outputs": (two_outputs, "s is an output, and y is computed from it"),
+        "two outputs": (two_outputs, r"s is an output, and y is computed from it: give all .*, recipes.rows\(s, y\)"),
         "scheduled": (scheduled, "y has been scheduled already"),
     }
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,6 +141,20 @@ def test_offload_keeps_a_ring_on_the_gpu(tmp_path: Path) -> None:
     assert sum(kept.values()) - sum(rings.values()) + 800_000 >= 97 * 8000, (kept, rings)
 
 
+def test_files_go_along_with_a_pipeline_of_other_copies() -> None:
+    """Inputs come level by level ahead of their kernel, results go, and levels in between are in a file."""
+    f = recurrence()
+    f["u"].offload(t, ahead=2)
+    f.derive_transfers(pipeline=t)
+    assert f.check().ok, f.check()
+    a = NUMBERS.random((7, 50))
+    for seed in range(3):
+        kernel = f.compile(device="simulator", storage="simulator", seed=seed)
+        np.testing.assert_array_equal(kernel(a), f.evaluate(a))
+    moved = kernel.traffic
+    assert (moved["a"].copied, moved["v"].copied, moved["u"].stored, moved["u"].loaded) == (a.nbytes,) * 4
+
+
 def test_the_device_of_a_file_is_that_of_its_kernel() -> None:
     f = tm.Function("f", params=[N])
     u = f.computation("u", {i: N}, 1.0 * i)
@@ -145,3 +163,31 @@ def test_the_device_of_a_file_is_that_of_its_kernel() -> None:
     report = f.check()
     assert not report.ok
     assert "u_stored" in str(report), report
+
+
+@pytest.mark.parametrize(
+    "refuses", ["", "move", *(pytest.param(each, marks=pytest.mark.slow) for each in ("start", "open"))]
+)
+def test_the_gpu_reads_and_writes_files_itself_where_cufile_loads(refuses: str, tmp_path: Path) -> None:
+    """By a stand-in of its library, that moves a part of the bytes at a time, or refuses; what it refuses is copied."""
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc")
+    tests = Path(__file__).resolve().parents[2]
+    source, notes = tests / "backends" / "storage" / "stand_in_cufile.c", tmp_path / "notes"
+    made = ["gcc", "-shared", "-fPIC", "-Wall", "-Werror", str(source), "-o", str(tmp_path / "libcufile.so.0")]
+    subprocess.run(made, check=True)
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    notes.touch()
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("LD_LIBRARY_PATH", "")])
+    around = {**os.environ, "LD_LIBRARY_PATH": paths, "TM_NOTES": str(notes), "TM_REFUSES": refuses}
+    program = Path(__file__).with_name("gpu_files_by_cufile.py")
+    subprocess.run([sys.executable, str(program), on_disk(folder)], check=True, env=around, cwd=tests.parent)
+    assert not os.listdir(folder)
+    found = Counter[str]()
+    for line in notes.read_text().splitlines():
+        found[line.split()[0]] += int(line.split()[1])
+    moved = 8 * (2 * 40 + 3 * 3000)
+    assert found["read"] == found["write"] == ({"": moved}.get(refuses, 0))
+    assert found["open"] == found["close"] == ({"": 2, "move": 2}.get(refuses, 0))  # a file a call
+    assert (found["lock"] > 0) == (refuses != "start") == (found["unlock"] > 0)

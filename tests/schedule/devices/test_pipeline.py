@@ -13,7 +13,7 @@ import pytest
 import tiramisu_py as tm
 from tests.programs import pipelines as pl
 from tests.programs.drafts import ByHand
-from tests.programs.pipelines import i, i0, i1, j, j0, j1, k, k0, k1, x, y
+from tests.programs.pipelines import d, e, i, i0, i1, j, j0, j1, k, k0, k1, x, y
 from tests.selection import some
 from tiramisu_py.interpret import run
 from tiramisu_py.program.program import Program
@@ -57,6 +57,41 @@ def values() -> SimpleNamespace:
     a.store_in(tm.SHARED)
     a.tag_gpu(threads=[i, k])
     a.pipeline(k0, 3)
+    return SimpleNamespace(f=f, A=A, B=B, a=a, C=C)
+
+
+def masked(
+    dtype: tm.DType = tm.float32, lanes: int = 1, first: int = 0, swizzle: tuple[int, int] | None = None
+) -> SimpleNamespace:
+    """A product whose factors are loaded under masks, with zeros elsewhere: several elements at once, or one.
+
+    The rows of A hold 8 * Q elements, and the sums those before K that are not before `first`.
+    """
+    N, M, K, Q = tm.params("N M K Q")
+    f = tm.Function("masked", params=[N, M, K, Q], assume="K <= 8*Q")
+    A, B = f.input("A", dtype, [N, 8 * Q]), f.input("B", tm.float32, [K, M])
+    part = (k < K) & (k >= first) if first else k < K
+    a = f.computation("a", {i: N, k: (0, 8 * Q)}, tm.select(part, A[i, k], 0))
+    b = f.computation("b", {k: (0, 8 * Q), j: M}, tm.select(k < K, B[k, j], 0))
+    C = f.reduction("C", {i: N, j: M}, {k: 8 * Q}, tm.sum, tm.cast(tm.float32, a[i, k]) * b[k, j], dtype=tm.float32)
+    f.outputs(C)
+    C.tile(i, j, 4, 4, i0, j0, i1, j1)
+    C.update.split(k, 8, k0, k1).reorder(i0, j0, k0, i1, j1, k1)
+    C.tag_gpu(blocks=[i0, j0], threads=[i1, j1])
+    for each in (a, b):
+        each.compute_at(C.update, k0)
+        each.store_in(tm.SHARED)
+    if swizzle:
+        a.store_in(tm.SHARED, swizzle=swizzle)
+    if lanes == 1:
+        a.tag_gpu(threads=[i, k])
+    else:
+        a.split(k, lanes, d, e)
+        a.tag_gpu(threads=[i, d])
+        a.vectorize(e, lanes)
+    b.tag_gpu(threads=[k, j])
+    for each in (a, b):
+        each.pipeline(k0, 3)
     return SimpleNamespace(f=f, A=A, B=B, a=a, C=C)
 
 
@@ -127,6 +162,57 @@ def test_each_iteration_has_one_barrier_after_which_loads_of_later_ones_are_unde
     assert before.count("TM_ASYNC_WAIT_GROUPS(1)") == after.count("TM_ASYNC_COMMIT") == 1
     assert sum(s.name.endswith("barrier") for s in s.f.completed.statements.values()) == 1
     assert "TM_ASYNC_WAIT()" in kernels(tiles(4, 2))
+
+
+#: Fills that a kernel has: the bytes of each, and how many sizes of the sums are under the mask.
+MASKED: dict[str, tuple[Callable[[], SimpleNamespace], set[str]]] = {
+    "an element": (masked, {"4"}),
+    "four elements": (lambda: masked(lanes=4), {"4", "16"}),
+    "eight halves": (lambda: masked(tm.float16, 8), {"4", "16"}),
+    "four elements, swizzled": (lambda: masked(lanes=4, swizzle=(2, 4)), {"4", "16"}),
+    "lanes that are not the first": (lambda: masked(lanes=4, first=3), {"4"}),
+}
+
+
+@pytest.mark.parametrize("name", some(list(MASKED), lambda name: name in ("eight halves", "four elements, swizzled")))
+def test_loads_under_a_mask_are_filled_with_zeros(name: str) -> None:
+    made, bytes_of_fills = MASKED[name]
+    s = made()
+    text = kernels(s)
+    assert set(re.findall(r"TM_ASYNC_FILL\([^;]*, (\d+),[^;]*\);", text)) == bytes_of_fills
+    report = s.f.check()
+    assert report.ok, report
+    kernel = s.f.compile(device="simulator", sanitize=True)
+    rng, first = np.random.default_rng(0), 3 if "not" in name else 0
+    sizes = ((5, 6, 7, 1), (4, 4, 16, 2), (3, 5, 9, 2), (1, 1, 0, 1), (6, 3, 18, 4))
+    for seed, (n, m, terms, parts) in enumerate(sizes):
+        A = rng.integers(-4, 5, (n, 8 * parts)).astype(s.A.dtype.numpy)
+        B = rng.integers(-4, 5, (terms, m)).astype("f4")
+        expected = A[:, first:terms].astype("f4") @ B[first:]
+        np.testing.assert_array_equal(s.f.evaluate(A=A, B=B), expected)
+        for each in (kernel, kernel.seeded(seed, "lazy")):
+            np.testing.assert_array_equal(each(A=A, B=B), expected)
+
+
+def test_what_is_no_load_with_zeros_goes_through_registers() -> None:
+    """Other values than 0 where the mask does not hold, -0.0 too, and masks that are in shared memory."""
+    (N,) = tm.params("N")
+    for otherwise in (-0.0, 1.0):
+        f = tm.Function("others", params=[N])
+        A = f.input("A", tm.float32, [N, 8])
+        a = f.computation("a", {k: N, i: 8}, tm.select(i < k, A[k, i], otherwise))
+        total = f.reduction("total", {i: 8}, {k: N}, tm.sum, a[k, i])
+        f.outputs(total)
+        total.split(i, 4, i0, i1)
+        total.update.reorder(i0, k, i1)
+        total.tag_gpu(blocks=[i0], threads=[i1])
+        a.compute_at(total.update, k)
+        a.store_in(tm.SHARED)
+        a.tag_gpu(threads=[i])
+        a.pipeline(k, 3)
+        f.derive_transfers()
+        assert f.check().ok
+        assert "TM_ASYNC" not in f.source()["others.cu"]
 
 
 def test_elements_that_cp_async_cannot_copy_go_through_registers() -> None:

@@ -26,6 +26,13 @@ def example() -> tm.Function:
     return made
 
 
+def test_no_other_example_has_files_of_its_program() -> None:
+    folder = Path(__file__).resolve().parents[3] / "examples"
+    words = (".offload(", "2FILE", "FILE2")
+    found = [each.stem for each in sorted(folder.rglob("*.py")) if any(word in each.read_text() for word in words)]
+    assert found == ["heat_adjoint"]
+
+
 def test_these_are_all_of_its_copies_and_waits() -> None:
     found = [s.name for s in example().completed.statements.values() if s.transfer is not None or s.waits is not None]
     assert sorted(found) == ["u_loaded", "u_loaded_wait", "u_stored", "u_stored_wait", "u_stored_wait2"]

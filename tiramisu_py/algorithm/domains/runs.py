@@ -85,12 +85,18 @@ def stored_axes(algorithm: Algorithm, declared: Computation) -> tuple[int, ...]:
     axes = range(len(declared.iterators))
     if declared.name in algorithm.by_index or declared.stage is not None or declared.shape is not None:
         return tuple(axes)
-    told: dict[int, int] = {}
+    told = told_axes(algorithm, declared)
+    return tuple(axis for axis in axes if axis not in told)
+
+
+def told_axes(algorithm: Algorithm, declared: Computation) -> dict[int, tuple[int, str]]:
+    """The indices of a computation's values that are rows of runs, each with that of the position and the starts."""
+    told: dict[int, tuple[int, str]] = {}
     for run in runs_of_values(algorithm, declared):
         row, position = _axis(run.row), _axis(run.position)
         if row is not None and position is not None and row not in told and _end(told, position) != row:
-            told[row] = position
-    return tuple(axis for axis in axes if axis not in told)
+            told[row] = position, run.start
+    return told
 
 
 def element_of(algorithm: Algorithm, declared: Computation, indices: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -105,10 +111,10 @@ def element_of(algorithm: Algorithm, declared: Computation, indices: Sequence[Ex
     )
 
 
-def _end(told: Mapping[int, int], axis: int) -> int:
+def _end(told: Mapping[int, tuple[int, str]], axis: int) -> int:
     """The axis that tells an axis, in the end."""
     while axis in told:
-        axis = told[axis]
+        axis, _ = told[axis]
     return axis
 
 
@@ -133,6 +139,16 @@ def _bound(inputs: Mapping[str, Input], reader: Affine, condition: Expr) -> Star
         shifted = {"<": -1, "<=": 0, ">": 0, ">=": 1}[op]  # form < element + shifted, or element <= form + shifted
         return StartBound(declared.name, index, sets.plus(form, shifted if lower else -shifted), lower, condition)
     return None
+
+
+def is_number_of_run(algorithm: Algorithm, index: Expr, start: str, position: Expr) -> bool:
+    """Whether an index is the number of the run that a position is in: ``rows.of(p)``."""
+    number = narrowest(index)
+    if not isinstance(number, Access) or number.source not in algorithm.computations:
+        return False
+    return algorithm.computations[number.source].run_of == start and narrowest(number.indices[0]).same_as(
+        narrowest(position)
+    )
 
 
 def is_run_of_position(algorithm: Algorithm, guard: Expr) -> bool:

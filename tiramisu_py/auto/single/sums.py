@@ -9,9 +9,9 @@ from dataclasses import replace
 from tiramisu_py import Combine, Function, Iter
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
-from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, roles_of
+from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles
 from tiramisu_py.auto.single.few_values import few_values
-from tiramisu_py.auto.single.one_pass import one_pass, pair_of
+from tiramisu_py.auto.single.one_pass import one_pass
 from tiramisu_py.auto.single.windows import filled_lanes, windowed
 from tiramisu_py.queries import (
     Access,
@@ -23,7 +23,7 @@ from tiramisu_py.queries import (
     iterators,
     walk,
 )
-from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
+from tiramisu_py.recipes import columns, convolution, matmul, spmv
 from tiramisu_py.recipes.cpu import MOST_LANES
 from tiramisu_py.recipes.reductions.rows import accumulating
 from tiramisu_py.recipes.spmv import MOST_LANES as MOST_ENTRIES
@@ -165,38 +165,6 @@ def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
             f"nothing else reads {source}", lambda function: matmul(function[name], cpu=problem.cpu), (name, source),
             in_tiles(problem, source, BEST_TILE), is_tiled=True,
         )  # fmt: skip
-
-
-def chained(problem: Problem, name: str) -> Iterator[Offer]:
-    """The candidate of a result that depends on reductions of its own row, and on stages between them."""
-    covered = [name]
-    for each in covered:
-        covered += [source for source in problem.sources(each) if source not in covered]
-    sums = [each for each in covered[1:] if problem.computation(each).is_reduction]
-    together = any(problem.computation(each).group for each in covered)
-    if (
-        together
-        or not sums
-        or not problem.computation(name).iterators
-        or not all(_is_of_rows(problem, each) for each in sums)
-    ):
-        return
-    if any(pair_of(problem, each) for each in sums):
-        return  # another sum reads the same matrix: both are one nest
-    yield Offer(
-        name, f"{', '.join(reversed(covered[1:]))} for each row of {name}",
-        "a row is in the cache while all its stages are computed",
-        lambda function: rows(function[name], cpu=problem.cpu), tuple(covered),
-        problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(covered)),
-    )  # fmt: skip
-
-
-def _is_of_rows(problem: Problem, name: str) -> bool:
-    """Whether the terms of a sum are contiguous, and no operand of it is read again for many rows or columns."""
-    declared = problem.computation(name)
-    if roles_of(problem, name) is not None:
-        return False
-    return best_iterator(problem.touches(name), declared, declared.point_iterators) in declared.over
 
 
 def _along_terms(problem: Problem, name: str, vector: str) -> Iterator[Offer]:

@@ -15,6 +15,7 @@ from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.statements import Lines, Statements
 from tiramisu_py.backends.c.vectors.in_turn import Pair
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
+from tiramisu_py.backends.cuda.asynchronous_copies import asynchronous_copy
 from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars, builtin
 from tiramisu_py.backends.cuda.kernel_vectors import LaneLoops
 from tiramisu_py.backends.cuda.tree_calls import TreeCalls, common_arrays
@@ -28,6 +29,7 @@ from tiramisu_py.ir import (
     Copy,
     Declare,
     Deferred,
+    DrawnNumbers,
     Events,
     For,
     GpuIndex,
@@ -36,6 +38,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     Load,
+    Locked,
     Mma,
     Node,
     Record,
@@ -74,13 +77,16 @@ class KernelStatements(Statements):
             case Barrier():
                 return [*self._wait(), cgen.Statement("TM_BARRIER()")]
             case Deferred():
-                return self._deferred(node.store, scope)
+                copied = asynchronous_copy(node.store, self.lanes, scope)
+                return self._store(node.store, scope) if copied is None else copied
             case TreeReduce():
                 return TreeCalls(self, [node], scope).lines()
             case Mma():
                 return self._product(node, scope)
             case LastBlock():
                 return self._last_block(node, scope)
+            case Locked():
+                return self._locked(node, scope)
             case Launch() | Copy() | Events() | Record() | Await():
                 raise CompilerDefect(
                     f"kernel {self.kernel.name} has a {type(node).__name__}, which only the host executes"
@@ -114,7 +120,6 @@ class KernelStatements(Statements):
         """
         scalars = self.scalars(scope)
         place, last = f"&{scalars.text(Load(node.tickets, (node.index,), uint32))}", scalars(node.count - 1).at(SUM)
-        first = " && ".join(f"threadIdx.{AXES[a]} == 0" for a, n in enumerate(self.kernel.threads) if n > 1)
         inside: Lines = [
             cgen.Statement("TM_FENCE()"),
             cgen.Assign("tm_last[0]", f"tm_take_ticket({place}) == {last}"),
@@ -126,10 +131,50 @@ class KernelStatements(Statements):
             cgen.Statement("TM_SHARED(bool, tm_last, [1])"),
             *wait,
             cgen.Statement("TM_BARRIER()"),
-            cgen.If(cgen.Line(first or "true"), cgen.Block(inside)),
+            cgen.If(cgen.Line(self._first_thread()), cgen.Block(inside)),
             cgen.Statement("TM_BARRIER()"),
             cgen.If(cgen.Line("tm_last[0]"), cgen.Block(self.emit(node.body, scope.inner()))),
         ]
+
+    def _locked(self, node: Locked, scope: Scope) -> Lines:
+        """One thread takes the lock, and gives it back; the barriers order what the others do, as above."""
+        place = f"&{self.scalars(scope).text(Load(node.locks, (node.index,), uint32))}"
+        first = self._first_thread()
+        take, give = f"tm_take_lock({place})", f"tm_give_lock({place})"
+        if node.number is not None and node.count is not None:
+            number, count = (self.scalars(scope).text(e) for e in (node.number, node.count))
+            take, give = f"tm_await_turn({place}, {number})", f"tm_pass_turn({place}, {number}, {count})"
+        taken = [cgen.Statement(take), cgen.Statement("TM_FENCE()")]
+        given = [cgen.Statement("TM_FENCE()"), cgen.Statement(give)]
+        wait = [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
+        return [
+            cgen.If(cgen.Line(first), cgen.Block(taken)),
+            cgen.Statement("TM_BARRIER()"),
+            cgen.Block(self.emit(node.body, scope.inner())),
+            *wait,
+            cgen.Statement("TM_BARRIER()"),
+            cgen.If(cgen.Line(first), cgen.Block(given)),
+        ]
+
+    def drawn(self, numbers: DrawnNumbers, scope: Scope) -> Lines:
+        """The number that the block draws when it starts."""
+        place = f"&{self.scalars(scope).text(Load(numbers.numbers, (numbers.index,), uint32))}"
+        draws = f"tm_number[0] = tm_draw_number({place}, {builtin('grid', numbers.axis)})"
+        return [
+            cgen.Statement("TM_SHARED(uint32_t, tm_number, [1])"),
+            cgen.If(cgen.Line(self._first_thread()), cgen.Block([cgen.Statement(draws)])),
+            cgen.Statement("TM_BARRIER()"),
+        ]
+
+    def _is_drawn(self, number: GpuIndex) -> bool:
+        """Whether the block draws this number of it, which CUDA has no name for."""
+        drawn = self.kernel.drawn
+        return drawn is not None and (number.unit, number.axis) == ("block", drawn.axis)
+
+    def _first_thread(self) -> str:
+        """The test for the first thread of the block."""
+        axes = (AXES[axis] for axis, count in enumerate(self.kernel.threads) if count > 1)
+        return " && ".join(f"threadIdx.{axis} == 0" for axis in axes) or "true"
 
     def _product(self, node: Mma, scope: Scope) -> Lines:
         """A product of a warp: what this thread loads of the factors, and its four sums."""
@@ -153,7 +198,7 @@ class KernelStatements(Statements):
         assert isinstance(node, Let)
         lanes = scope.lanes.of(node.value)
         name = scope.names[node.variable]
-        if isinstance(node.value, GpuIndex):
+        if isinstance(node.value, GpuIndex) and not self._is_drawn(node.value):
             value: Lines = [cgen.Statement(f"const int64_t {name} = {builtin(node.value.unit, node.value.axis)}")]
         elif lanes > 1:
             value = self.lanes.defined(name, node.value, lanes, scope)
@@ -231,14 +276,6 @@ class KernelStatements(Statements):
         if self.deferred < 2:
             return [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
         return [cgen.Statement("TM_ASYNC_COMMIT()"), cgen.Statement(f"TM_ASYNC_WAIT_GROUPS({self.deferred - 1})")]
-
-    def _deferred(self, store: Store, scope: Scope) -> Lines:
-        copied = self.lanes.copied(store, scope)
-        if copied is None:
-            by_lanes = self.lanes.copied_by_lanes(store, scope)
-            return self._store(store, scope) if by_lanes is None else by_lanes
-        target, source, size = copied
-        return [cgen.Statement(f"TM_ASYNC_COPY(&{target}, &{source}, {size})")]
 
     def _allocate(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Allocate)

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 import cgen
 
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.reserved import CUDA_WORDS
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.backends.c.expressions.c_names import c_names
@@ -29,6 +30,7 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    Locked,
     LoopFunction,
     Node,
     TreeReduce,
@@ -106,26 +108,36 @@ class KernelSource:
         plain = [KernelParameter(self.names[name], "int64_t") for name in kernel.params if name not in unused]
         plain += [KernelParameter(self.names[scalar.name], scalar.dtype.c_name) for scalar in kernel.scalars]
         arrays = [KernelParameter(self.names[a.name], a.dtype.c_name, True, a.is_constant) for a in kernel.arrays]
-        return KernelSignature(self.name, (*plain, *arrays), kernel.threads, _cooperates(kernel.body))
+        return KernelSignature(self.name, (*plain, *arrays), kernel.threads, _cooperates(kernel))
 
     def lines(self) -> list[cgen.Generable]:
         """The definition, after its documentation."""
         scope = of_kernel(self.function, self.kernel, self.names)
-        body = KernelStatements(self.name, self.kernel).emit(self.kernel.body, scope)
-        body = [*self._unused(), *definitions(self.kernel), *body]
+        statements, drawn = KernelStatements(self.name, self.kernel), self.kernel.drawn
+        body = [*self._unused(), *definitions(self.kernel), *statements.emit(self.kernel.body, scope)]
+        draws = [] if drawn is None else statements.drawn(drawn, scope)
         signature = self.signature()
         bounds = ", ".join(str(n) for n in (signature.threads, self.kernel.minimum_blocks) if n is not None)
         parameters = ", ".join(map(declared, signature.parameters))
         head = f"TM_KERNEL void TM_LAUNCH_BOUNDS({bounds}) {self.name}({parameters})"
         documentation = [cgen.LineComment(" ".join(line.split())) for line in self.kernel.documentation]
-        return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope), *body])]
+        return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope, draws), *body])]
 
-    def _numbers(self, scope: KernelScope) -> list[cgen.Generable]:
-        """The definitions of the block and thread numbers that the kernel uses directly."""
-        elsewhere = (n for n in walk(self.kernel.body) if not (isinstance(n, Let) and isinstance(n.value, GpuIndex)))
-        roots = (root for n in elsewhere for root in expressions(n))
+    def _numbers(self, scope: KernelScope, draws: list[cgen.Generable]) -> list[cgen.Generable]:
+        """The definitions of the block and thread numbers that the kernel uses directly; that which a block `draws`."""
+        drawn = None if self.kernel.drawn is None else ("block", self.kernel.drawn.axis)
+        elsewhere = (n for n in walk(self.kernel.body) if not (isinstance(n, Let) and self._is_plain(n.value)))
+        roots = [root for n in elsewhere for root in expressions(n)]
+        roots += [] if self.kernel.drawn is None else [self.kernel.drawn.index]
         used = {(e.unit, e.axis) for root in roots for e in parts(root) if isinstance(e, GpuIndex)}
-        return [cgen.Statement(f"const int64_t {scope.number(*key)} = {builtin(*key)}") for key in sorted(used)]
+        found = {key: f"const int64_t {scope.number(*key)} = " for key in sorted(used | ({drawn} if drawn else set()))}
+        plain = [cgen.Statement(text + builtin(*key)) for key, text in found.items() if key != drawn]
+        return [*plain, *draws, *(cgen.Statement(f"{found[key]}tm_number[0]") for key in found if key == drawn)]
+
+    def _is_plain(self, e: Expr) -> bool:
+        """Whether a value is a number of the block or the thread that CUDA has a name for."""
+        drawn = self.kernel.drawn
+        return isinstance(e, GpuIndex) and (drawn is None or (e.unit, e.axis) != ("block", drawn.axis))
 
     def _unused(self) -> list[cgen.Generable]:
         """A cast to void for each unused scalar and array, so that compilers do not warn."""
@@ -134,14 +146,14 @@ class KernelSource:
         return [cgen.Statement(f"(void){self.names[name]}") for name in passed if name not in used]
 
 
-def _cooperates(body: Node) -> bool:
+def _cooperates(kernel: KernelFunction) -> bool:
     """Whether threads of a block wait for each other, or share memory."""
 
     def together(node: Node) -> bool:
         shared = isinstance(node, Allocate) and node.memory is Memory.SHARED
-        return shared or isinstance(node, Barrier | Deferred | TreeReduce | LastBlock)
+        return shared or isinstance(node, Barrier | Deferred | TreeReduce | LastBlock | Locked)
 
-    return any(map(together, walk(body)))
+    return kernel.drawn is not None or any(map(together, walk(kernel.body)))
 
 
 def declared(parameter: KernelParameter) -> str:

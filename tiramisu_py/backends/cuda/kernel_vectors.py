@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Select, constant
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.expressions.scalars import operand
@@ -15,13 +15,12 @@ from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Lane, Load, Ramp, Store
+from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 
 Lines = list[cgen.Generable]
 #: The number of the lane inside a loop over lanes; no user's name looks like this.
 _LANE = "<lane>"
-#: The sizes that an asynchronous copy may have, in bytes.
-COPIED = (4, 8, 16)
 
 
 class LaneLoops:
@@ -31,7 +30,7 @@ class LaneLoops:
         """A store to `lanes` elements: at once if they are aligned and consecutive, else one by one."""
         array = scope.arrays[node.buffer]
         value = operand(node.value, array.dtype)
-        place = self._place(node.buffer, node.indices, lanes, scope)
+        place = self.place(node.buffer, node.indices, lanes, scope)
         whole = self._whole(value, lanes, scope)
         if place is not None and whole is not None:
             return [cgen.Statement(f"tm_store(&{place}, {whole})")]
@@ -39,15 +38,15 @@ class LaneLoops:
         hoisted, each = self._hoisted(value, lanes, inner)
         if place is None:
             target = Load(node.buffer, self._element(node.indices, array.lanes, len(array.extents)), array.dtype)
-            text = self._each(target, inner)
-            return [cgen.Block([*hoisted, *_loop(lanes, f"{text} = {self._each(each, inner)}")])]
+            text = self.each(target, inner)
+            return [cgen.Block([*hoisted, *lane_loop(lanes, f"{text} = {self.each(each, inner)}")])]
         kind = vector(array.dtype, lanes, scope)
         return [
             cgen.Block(
                 [
                     *hoisted,
                     cgen.Statement(f"{kind} tm_value"),
-                    *_loop(lanes, f"tm_value[tm_lane] = {self._each(each, inner)}"),
+                    *lane_loop(lanes, f"tm_value[tm_lane] = {self.each(each, inner)}"),
                     cgen.Statement(f"tm_store(&{place}, tm_value)"),
                 ]
             )
@@ -65,42 +64,12 @@ class LaneLoops:
         """An assignment of all lanes of a variable."""
         inner = scope.inner()
         hoisted, each = self._hoisted(value, lanes, inner)
-        lines = [*hoisted, *_loop(lanes, f"{name}[tm_lane] = {self._each(each, inner)}")]
+        lines = [*hoisted, *lane_loop(lanes, f"{name}[tm_lane] = {self.each(each, inner)}")]
         return [cgen.Block(lines)] if hoisted else lines
-
-    def copied(self, store: Store, scope: Scope) -> tuple[str, str, int] | None:
-        """The target, the source and the bytes of a plain copy to shared memory that can be asynchronous, else None."""
-        array = scope.arrays[store.buffer]
-        load = store.value
-        if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
-            return None
-        lanes = max(map(scope.lanes.of, store.indices), default=1)
-        size = lanes * array.dtype.bytes
-        if size not in COPIED or scope.lanes.of(load) != lanes:
-            return None
-        if lanes == 1:
-            element = KernelScalars(scope).element
-            return element(store.buffer, store.indices), element(load.buffer, load.indices), size
-        target = self._place(store.buffer, store.indices, lanes, scope)
-        source = self._place(load.buffer, load.indices, lanes, scope)
-        return None if target is None or source is None else (target, source, size)
-
-    def copied_by_lanes(self, store: Store, scope: Scope) -> Lines | None:
-        """A plain copy of several elements to shared memory, as one asynchronous copy for each, if that is possible."""
-        array = scope.arrays[store.buffer]
-        load = store.value
-        if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
-            return None
-        lanes = max(map(scope.lanes.of, store.indices), default=1)
-        if lanes == 1 or array.dtype.bytes not in COPIED or scope.lanes.of(load) != lanes:
-            return None
-        target = Load(store.buffer, store.indices, array.dtype)
-        places = f"&{self._each(target, scope)}, &{self._each(load, scope)}"
-        return _loop(lanes, f"TM_ASYNC_COPY({places}, {array.dtype.bytes})")
 
     # -- whole vectors
 
-    def _place(self, buffer: str, indices: tuple[Expr, ...], lanes: int, scope: Scope) -> str | None:
+    def place(self, buffer: str, indices: tuple[Expr, ...], lanes: int, scope: Scope) -> str | None:
         """The first of `lanes` aligned, consecutive elements in memory that threads share, else None."""
         assert isinstance(scope, KernelScope)
         array = scope.arrays[buffer]
@@ -120,11 +89,15 @@ class LaneLoops:
         """A value that already is a vector: a vector variable or element, or a load of aligned neighbours."""
         if isinstance(e, Iter) and scope.lanes.of(e) == lanes:
             return scope.names.get(e.name, e.name)
+        if isinstance(e, Select) and scope.lanes.of(e.condition) == 1 and (load := filled_load(e)) is not None:
+            whole = self._whole(load, lanes, scope)
+            condition = KernelScalars(scope).text(e.condition)
+            return None if whole is None else f"({condition}) ? {whole} : {vector(e.dtype, lanes, scope)}{{}}"
         if not isinstance(e, Load) or scope.lanes.of(e) != lanes:
             return None
         if all(scope.lanes.of(index) == 1 for index in e.indices):
             return KernelScalars(scope).element(e.buffer, e.indices)
-        place = self._place(e.buffer, e.indices, lanes, scope)
+        place = self.place(e.buffer, e.indices, lanes, scope)
         apart = "_apart" if scope.arrays[e.buffer].apart else ""
         return None if place is None else f"tm_load{apart}<{lanes}>(&{place})"
 
@@ -134,6 +107,8 @@ class LaneLoops:
         seen: dict[object, Expr] = {}
 
         def load(e: Expr) -> Expr | None:
+            if isinstance(e, Select):
+                return e  # which reads only what its condition allows
             if not isinstance(e, Load) or all(scope.lanes.of(index) == 1 for index in e.indices):
                 return None
             whole = self._whole(e, lanes, scope)
@@ -151,8 +126,19 @@ class LaneLoops:
 
     # -- one lane
 
-    def _each(self, e: Expr, scope: Scope) -> str:
+    def each(self, e: Expr, scope: Scope) -> str:
         """The value in the lane `tm_lane`."""
+        changed, named = self._in_lane(e, scope)
+        return KernelScalars(named).text(changed)
+
+    def each_place(self, load: Load, scope: Scope) -> str:
+        """The element of which the value is loaded in the lane `tm_lane`."""
+        changed, named = self._in_lane(load, scope)
+        assert isinstance(changed, Load)
+        return KernelScalars(named).element(changed.buffer, changed.indices)
+
+    def _in_lane(self, e: Expr, scope: Scope) -> tuple[Expr, Scope]:
+        """A value in one lane, and the scope with the number of that."""
         lane = Iter(_LANE, int64)
 
         def in_lane(part: Expr) -> Expr | None:
@@ -164,8 +150,7 @@ class LaneLoops:
                 return Load(part.buffer, (*part.indices, lane), part.dtype)
             return None
 
-        named = replace(scope, names={**scope.names, _LANE: "tm_lane"})
-        return KernelScalars(named).text(rewrite(e, in_lane))
+        return rewrite(e, in_lane), replace(scope, names={**scope.names, _LANE: "tm_lane"})
 
     def _element(self, indices: tuple[Expr, ...], lanes: int, rank: int) -> tuple[Expr, ...]:
         return (*indices, Iter(_LANE, int64)) if lanes > 1 and len(indices) == rank else indices
@@ -180,6 +165,7 @@ def vector(dtype: DType, lanes: int, scope: Scope) -> str:
     return f"tm_vec<{strong(dtype).c_name}, {lanes}>"
 
 
-def _loop(lanes: int, statement: str) -> Lines:
+def lane_loop(lanes: int, statement: str) -> Lines:
+    """A loop over lanes, unrolled."""
     header = (cgen.Line("int tm_lane = 0"), cgen.Line(f"tm_lane < {lanes}"), cgen.Line("tm_lane++"))
     return [cgen.Pragma("unroll"), cgen.For(*header, cgen.Block([cgen.Statement(statement)]))]

@@ -223,7 +223,10 @@ def tried(function: str, *arguments: str) -> cgen.Generable:
 def _stage(device: int, queue: str) -> tuple[str, Lines]:
     """How a queue reaches the memory of a GPU: the argument for it, and the lines that make it."""
     found = f"tm_gpu_stage_of(gpu, {device}, {queue}, TM_FILE_CHUNK, &tm_staged, &tm_pinned)"
-    members = ".of = tm_staged, .memory = tm_pinned, .copy = tm_gpu_stage_copy, .error = tm_gpu_error"
+    members = (
+        ".of = tm_staged, .memory = tm_pinned, .copy = tm_gpu_stage_copy, .error = tm_gpu_error, "
+        ".file = tm_gpu_stage_file, .move = tm_gpu_stage_move, .release = tm_gpu_stage_release"
+    )
     lines: Lines = [
         cgen.Statement("tm_gpu_stage *tm_staged = NULL"),
         cgen.Statement("void *tm_pinned = NULL"),

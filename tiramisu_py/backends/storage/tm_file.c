@@ -38,6 +38,9 @@ struct tm_file {
   int plain, direct; /* the same file, through the page cache and past it; -1: not possible */
   char *simulated;
   size_t row_bytes, pitch, bytes;
+  bool offered; /* to the device that copies to it or from it */
+  void *held;   /* what that has of it */
+  void (*release)(void *held);
   tm_file *next;
 };
 
@@ -227,6 +230,7 @@ static int move_run(queue *q, const operation *o, size_t place, char *memory, si
   const size_t padded = (bytes + BLOCK - 1) / BLOCK * BLOCK;
   const bool blocks = file->direct >= 0 && place % BLOCK == 0 && (padded == bytes || whole);
   size_t left = 0;
+  if (staged && file->held != NULL && o->stage.move(o->stage.of, file->held, memory, bytes, place, stores)) return 0;
   if (!blocks && !staged) return moved(file->plain, stores, memory, bytes, place, &left);
   if (padded == bytes && (uintptr_t)memory % BLOCK == 0 && !staged) {
     const int code = moved(file->direct, stores, memory, bytes, place, &left);
@@ -282,11 +286,21 @@ static int move_bytes(queue *q, const operation *o, size_t place, char *memory, 
   return 0;
 }
 
+/* Lets devices have the file that a copy is about, with the lock held. */
+static void offer(const operation *o) {
+  tm_file *const file = o->file;
+  if (file->offered || o->stage.file == NULL || file->direct < 0) return;
+  file->offered = true;
+  file->release = o->stage.release;
+  o->stage.file(o->stage.of, file->direct, &file->held);
+}
+
 static void copy_all(queue *q, const operation *o) {
   tm_file_call *const call = q->call;
   const tm_file_box *const box = &o->box;
   const bool stores = q->number == TM_FILE_STORES;
   pthread_mutex_lock(&call->lock);
+  offer(o);
   const bool broken = call->code != 0, dies = ++call->begun == call->disk.fails && call->disk.on;
   pthread_mutex_unlock(&call->lock);
   if (broken) return;
@@ -466,6 +480,7 @@ static void describe_bytes(char *text, size_t room, double bytes) {
 }
 
 static void close_file(tm_file *file) {
+  if (file->held != NULL) file->release(file->held);
   if (file->plain >= 0) close(file->plain);
   if (file->direct >= 0) close(file->direct);
   free(file->simulated);

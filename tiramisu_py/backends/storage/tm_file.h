@@ -57,6 +57,10 @@ typedef struct tm_file_stage {
   void *of, *memory;
   int (*copy)(void *of, void *target, const void *source, size_t bytes, int to_device);
   const char *(*error)(void);
+  /* What the device has of a file that passes the page cache, to move bytes without the host; it may have nothing. */
+  void (*file)(void *of, int file, void **held);
+  bool (*move)(void *of, void *held, void *memory, size_t bytes, size_t place, int stores); /* whether all were */
+  void (*release)(void *held);
 } tm_file_stage;
 
 /* Puts a copy on a queue, and waits for its end if `wait`. `place` is the first byte in the array that the file holds; with a

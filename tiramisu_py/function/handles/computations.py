@@ -52,6 +52,7 @@ from tiramisu_py.schedule.reductions.accumulate import Accumulate
 from tiramisu_py.schedule.reductions.gather import Gather
 from tiramisu_py.schedule.reductions.reassociate import Reassociate
 from tiramisu_py.schedule.reductions.rfactor import Rfactor
+from tiramisu_py.schedule.reductions.sum_first import SumFirst
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep
 from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
@@ -99,6 +100,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     gather = command(Gather.called)
     _compact = command(Compact.called)
     reassociate = command(Reassociate)
+    _sum_first = command(SumFirst.called)
 
     def compact(self, *keys: Expr, name: str) -> Self:
         before = self._function.program
@@ -110,6 +112,17 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
             raise
 
     compact.__doc__ = Compact.__doc__
+
+    def sum_first(self, product: Named, *keys: Expr, name: str) -> Self:
+        before = self._function.program
+        try:
+            self._function._declare_keys(self._source, keys, name, of_terms=True)
+            return self._sum_first(product, *keys, name=name)
+        except TiramisuError:
+            self._function._program = before
+            raise
+
+    sum_first.__doc__ = SumFirst.__doc__
 
     def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
         """Find and apply the commands that make loops tilable (`tm.LOCALITY`), or run them on threads (`tm.PARALLEL`).

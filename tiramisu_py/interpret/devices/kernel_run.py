@@ -29,6 +29,7 @@ from tiramisu_py.ir import (
     KernelArray,
     KernelFunction,
     LastBlock,
+    Locked,
     Mma,
     Node,
     Store,
@@ -41,8 +42,9 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
 Shape = tuple[int, int, int]
-#: The blocks that have taken a ticket of a number, by its array and index.
-Ended = dict[tuple[str, int], list[Clock]]
+#: The blocks that have taken a ticket of a number, or have had a lock, by its array and index, and what they did before
+#: that: up to so many barriers.
+Ended = dict[tuple[str, int], dict[Clock, int]]
 #: How many blocks run at a time, and how many steps a thread takes before another one may come in between.
 RESIDENT = (1, 2, 5)
 BURSTS = (1, 3, 1000)
@@ -109,18 +111,33 @@ def _launch(kernel: KernelFunction, grid: Shape, frame: Frame, choice: random.Ra
     frame.variables.update(_indices("gridDim", grid))
     traces = {name: AccessHistory() for name in frame.arrays}
     ended: Ended = {}
+    started: dict[Shape, int] = {}
     blocks = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
     choice.shuffle(blocks)
     many, burst = choice.choice(RESIDENT), choice.choice(BURSTS)
-    resident: list[Steps] = []
+    resident: list[tuple[ThreadBlock, Steps]] = []
     while blocks or resident:
         while blocks and len(resident) < many:
-            resident.append(ThreadBlock(kernel, blocks.pop(), frame, traces, ended, choice).steps(burst))
-        block = choice.choice(resident)
+            at = blocks.pop()
+            at = at if kernel.drawn is None else _numbered(at, kernel.drawn.axis, started)
+            started_now = ThreadBlock(kernel, at, frame, traces, ended, choice)
+            resident.append((started_now, started_now.steps(burst)))
+        if all(block.waits_for for block, _ in resident):
+            block, _ = resident[0]
+            words = f"{block.waits_for}: block {block.clock.block} of kernel {kernel.name}"
+            raise InterpretError(f"{words} waits for a lock that no block gives back")
+        chosen = choice.choice(resident)
         try:
-            yield next(block)
+            yield next(chosen[1])
         except StopIteration:
-            resident.remove(block)
+            resident.remove(chosen)
+
+
+def _numbered(at: Shape, axis: int, started: dict[Shape, int]) -> Shape:
+    """A block with the number along an axis that it draws when it starts: how many of its group have `started`."""
+    x, y, z = (0 if own == axis else number for own, number in enumerate(at))
+    number = started[x, y, z] = started.get((x, y, z), -1) + 1
+    return (number, y, z) if axis == 0 else (x, number, z) if axis == 1 else (x, y, number)
 
 
 @dataclass
@@ -147,6 +164,7 @@ class ThreadBlock:
     ) -> None:
         self.kernel = kernel
         self.ended = ended
+        self.waits_for = ""
         self.choice = choice
         self.clock = Clock(at)
         local = Local(self.clock, {})
@@ -196,6 +214,10 @@ class ThreadBlock:
             self._combine(node, meetings)
         elif isinstance(node, LastBlock):
             self._take_ticket(node, meetings)
+        elif isinstance(node, Locked):
+            self.waits_for = ""
+            if not self._lock(node, meetings):
+                return
         else:
             self.clock.epoch += 1
         for strand in self.strands:
@@ -209,12 +231,35 @@ class ThreadBlock:
         taken = int(tickets.read(index, node.statement)) + 1
         is_last = taken == count
         tickets.write(index, 0 if is_last else taken, node.statement)
-        before = self.ended.setdefault((node.tickets, *index), [])
-        self.clock.ended = tuple(before) if is_last else ()
-        before.append(self.clock)
+        before = self.ended.setdefault((node.tickets, *index), {})
+        self.clock.ended |= before if is_last else {}
         self.clock.epoch += 1
+        before[self.clock] = self.clock.epoch
         for meeting in meetings:
             meeting.value = is_last
+
+    def _lock(self, node: Locked, meetings: Sequence[Meeting]) -> bool:
+        """Take a lock, or give it back; whether the block goes on."""
+        evaluate = Evaluator(meetings[0].frame)
+        index = (evaluate.integer(node.index),)
+        locks = self.strands[0].thread.seen(meetings[0].frame, node.locks).whole
+        before = self.ended.setdefault((node.locks, *index), {})
+        number = None if node.number is None else evaluate.integer(node.number)
+        if meetings[0].value:
+            self.clock.epoch += 1
+            before[self.clock] = self.clock.epoch
+            following = 0 if number is None or node.count is None else (number + 1) % evaluate.integer(node.count)
+            locks.write(index, following, node.statement)
+            return True
+        if int(locks.read(index, node.statement)) != (number or 0):
+            self.waits_for = node.statement
+            return False
+        if number is None:
+            locks.write(index, 1, node.statement)
+        self.clock.ended |= before
+        before[self.clock] = 0  # until it gives the lock back
+        self.clock.epoch += 1
+        return True
 
     def _multiply_in_warps(self) -> bool:
         """Let the warps continue of which all threads wait for one product of matrices; whether there are any."""
@@ -330,6 +375,13 @@ class Thread(Interpreter):
         yield meeting
         if meeting.value:
             yield Nested(node.body, frame)
+
+    def visit_locked(self, node: Locked, frame: Frame) -> OwnSteps:
+        self._settle()
+        yield Meeting(node, frame, False)
+        yield Nested(node.body, frame)
+        self._settle()
+        yield Meeting(node, frame, True)
 
     def visit_deferred(self, node: Deferred, frame: Frame) -> Steps:
         store, frame = node.store, frame.branch()

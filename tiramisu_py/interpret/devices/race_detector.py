@@ -2,7 +2,8 @@
 
 In a launch, accesses of one thread are ordered, and accesses of one block with a barrier between them. So a block
 counts its barriers (its epoch), and for each element the last accesses of each kind are kept, by block. The last of
-some blocks that take tickets comes after all that the others did.
+some blocks that take tickets comes after all that the others did, and one that has a lock after what those before it
+did until they gave it back.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ class Kind(Enum):
 
 @dataclass(eq=False)
 class Clock:
-    """A block of a launch: its number, the number of barriers that it has passed, and the blocks that ended before."""
+    """A block of a launch: its number, the number of barriers that it has passed, and the blocks before it.
+
+    Of these it comes after what they did before a number of barriers of theirs.
+    """
 
     block: tuple[int, int, int]
     epoch: int = 0
-    ended: tuple[Clock, ...] = ()
+    ended: dict[Clock, int] = field(default_factory=dict)
 
 
 #: For each kind and block, the last accesses: their epoch, the thread (or `MANY`), and its statement.
@@ -73,7 +77,7 @@ def _conflict(a: Kind, b: Kind) -> bool:
 
 def _ordered(before: Clock, epoch: int, by: int, after: Clock, thread: int) -> bool:
     if before is not after:
-        return before in after.ended
+        return epoch < after.ended.get(before, 0)
     return epoch < after.epoch or (by == thread and by != MANY)
 
 

@@ -6,7 +6,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.applying.as_script import as_script
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.on_cores import on_cores
-from tiramisu_py.language.schedules.on_gpu import in_stages, on_gpu
+from tiramisu_py.language.schedules.on_gpu import on_gpu
 from tiramisu_py.program.targets import Cores, GpuThreads
 from tiramisu_py.public_calls import own_call_of
 
@@ -50,7 +50,5 @@ def blocks(run: KernelRun, on: Cores | GpuThreads, *, num_warps: int = 4, num_st
         if isinstance(on, Cores):
             on_cores(run, on)
         else:
-            on_gpu(run, on, num_warps)
-            if num_stages > 1:
-                in_stages(run, num_stages)
+            on_gpu(run, on, num_warps, num_stages)
     return as_script(function.commands[start:])

@@ -13,6 +13,7 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.memory_in_turns import take_turns
 from tiramisu_py.language.schedules.parts_of_sums import (
     in_last_block,
     is_in_last_block,
@@ -22,7 +23,6 @@ from tiramisu_py.language.schedules.parts_of_sums import (
 from tiramisu_py.language.schedules.placement import loop_names, placed
 from tiramisu_py.language.schedules.thread_layouts import WARP, layouts
 from tiramisu_py.language.values.groups import sources_of
-from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import GpuThreads
 
@@ -30,8 +30,8 @@ from tiramisu_py.program.targets import GpuThreads
 MOST_BLOCKS = 3
 
 
-def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
-    """Schedule the programs of a run on the blocks of a GPU, each with so many warps."""
+def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int, num_stages: int = 1) -> None:
+    """Schedule the programs of a run on the blocks of a GPU, each with so many warps, and loads in so many stages."""
     kept = {value.name: _memory(run, value) for value in run.values}
     chosen = {name: memory for name, memory in kept.items() if memory is not Memory.HOST}
     whole = placed(run, apart=True)
@@ -49,14 +49,21 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
     dealt = layouts(run, num_warps, chosen)
     for value in run.values:
         if value.name not in run.stored and value.name not in chosen:
-            memory = Memory.REGISTER if dealt.stays_in_registers(value) else Memory.SHARED
-            run.function[value.name].store_in(memory)
+            handle = run.function[value.name]
+            if dealt.stays_in_registers(value):
+                handle.store_in(Memory.REGISTER)
+            elif (turned := dealt.swizzle(value)) is not None:
+                handle.store_in(Memory.SHARED, swizzle=turned)
+            else:
+                handle.store_in(Memory.SHARED)
+    early = _early(run, num_stages)
+    take_turns(run, dealt, {*chosen, *(each.name for each in early)})
     main = True
     for value in reversed(run.values):
         for part in _parts(run, value):
             loops = dealt.loops(value, part)
             threads = loops.threads
-            if isinstance(handle := run.function[value.name], Reduction) and run.is_atomic(value.name):
+            if isinstance(handle := run.function[value.name], Reduction) and run.combine_of_blocks(value.name):
                 _atomic(run, value, handle, part, blocks, threads, where)
                 main = False
                 continue
@@ -68,6 +75,8 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
                 part.tag_gpu(threads=list(threads))
             for loop in loops.unrolled:
                 part.unroll(loop)
+            if loops.vector:
+                part.vectorize(*loops.vector)
             if loops.tile:
                 rows, columns, terms = loops.tile
                 part.tensorize(rows, columns, terms, dealt.products[value.name].instruction)
@@ -76,32 +85,39 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
             threads_of_last_block(run, parted, dealt)
         else:
             sum_in_a_second_kernel(run, parted, where)
+    for value in early:
+        run.function[value.name].pipeline(Iter(loop_names(run, value)[-1]), num_stages)
 
 
-def in_stages(run: KernelRun, stages: int) -> None:
-    """Load what an iteration of a loop reads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
+def _early(run: KernelRun, stages: int) -> list[ProgramValue]:
+    """What an iteration of a loop loads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
     own, shared = {value.name for value in run.values}, list[ProgramValue]()
-    for value in run.values:
+    for value in run.values if stages > 1 else ():
         is_loaded = not value.over and not own & set(sources_of(value)) and value.name not in run.stored
         if is_loaded and loop_names(run, value) and _memory(run, value) is Memory.SHARED:
             shared.append(value)
-    if not shared:
+    if not shared and stages > 1:
         raise UnsupportedError(
             f"num_stages={stages} of {run.ir.name}: no iteration of a loop loads a block into shared memory",
             "leave num_stages out",
         )
-    for value in shared:
-        run.function[value.name].pipeline(Iter(loop_names(run, value)[-1]), stages)
+    return shared
 
 
 def _atomic(
     run: KernelRun, value: ProgramValue, handle: Reduction, part: Selection, blocks: Sequence[Iter],
     threads: Sequence[Iter], where: GpuThreads,
 ) -> None:  # fmt: skip
-    """Blocks that add to one element in any order; a kernel before it sets the elements to zero."""
+    """Blocks that add to one element, in any order or in turn; a kernel before it sets the elements to zero."""
     own = {each.name for each in value.over}
     if part.statement_names() != handle.init.statement_names():
-        part.tag_gpu(blocks=blocks, threads=threads, combine=Combine.ATOMIC, device=where.device, stream=where.stream)
+        part.tag_gpu(
+            blocks=blocks,
+            threads=threads,
+            combine=run.combine_of_blocks(value.name),
+            device=where.device,
+            stream=where.stream,
+        )
         return
     free = [each for each in blocks if each.name not in own]
     if not free and threads:
@@ -120,7 +136,7 @@ def _memory(run: KernelRun, value: ProgramValue) -> Memory:
 
 def _refuse_all_in_turn(run: KernelRun, in_turn: set[str]) -> None:
     """Refuse programs of which each waits for the one before it: nothing is left for blocks."""
-    sums = [value for value in run.values if value.name in run.stored and not run.is_atomic(value.name)]
+    sums = [value for value in run.values if value.name in run.stored and not run.combine_of_blocks(value.name)]
     added = [value for value in sums if any(each.name in in_turn for each in value.over)]
     names, axes = (" and ".join(each) for each in ([value.name for value in added], sorted(in_turn)))
     raise UnsupportedError(
@@ -135,7 +151,7 @@ def _programs_in_turn(run: KernelRun) -> set[str]:
     return {
         each.name
         for value in run.values
-        if value.name in run.stored and not run.is_atomic(value.name)
+        if value.name in run.stored and not run.combine_of_blocks(value.name)
         for each in value.over
     }
 

@@ -60,7 +60,7 @@ def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
     for value in outputs:
         free = [each for each in loops[value.name] if each.name not in {over.name for over in value.over}]
         handle = run.function[value.name]
-        if isinstance(handle, Reduction) and free and not (apart and run.is_atomic(value.name)):
+        if isinstance(handle, Reduction) and free and not (apart and run.combine_of_blocks(value.name)):
             handle.init.compute_at(handle.update, free[-1])
     anchors: dict[tuple[str, ...], Selection] = {}
     unstored = [value for value in reversed(run.values) if value.name not in run.stored]

@@ -15,12 +15,14 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Iter
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import bfloat16, float16, float32
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, is_replaced, loop_names
+from tiramisu_py.language.schedules.wide_loads import neighbours
 from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
@@ -31,6 +33,8 @@ from tiramisu_py.records import dataclass
 WARP = 32
 #: The rows and columns of a product's tile.
 ROWS, COLUMNS = 16, 8
+#: The rows of a factor that a warp loads at once.
+SWIZZLED = 8
 #: The most elements of a value that a thread keeps in registers.
 MOST_REGISTERS = 64
 
@@ -46,11 +50,15 @@ class TensorProduct:
 
 @dataclass(frozen=True, eq=False)
 class ThreadLoops:
-    """The loops of a statement over threads, the last one along x, and those that a product's instruction runs."""
+    """The loops of a statement over threads, the last one along x, and those that a product's instruction runs.
+
+    A thread loads the elements of the loop `vector`, so many, at once.
+    """
 
     threads: tuple[Iter, ...]
     tile: tuple[Iter, ...] = ()
     unrolled: tuple[Iter, ...] = ()
+    vector: tuple[Iter, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +82,25 @@ class ThreadLayouts:
             return False  # registers have names: what several iterations keep is no array of them
         same = {name in self.fragments} == {other in self.fragments for other in readers}
         return same and all((name, other) in self.alike for other in readers)
+
+    def swizzle(self, value: ProgramValue) -> tuple[int, int] | None:
+        """The rows that differ, and the elements that stay together, of a factor whose rows have the terms: or None.
+
+        A warp loads 8 rows of it at once, 16 bytes of each, which are in different banks then, if a row has 128 bytes.
+        """
+        axes, group = _axes(self.run, value), CUDA.widest // value.dtype.bytes
+        for name, product in self.products.items():
+            reader = next(each for each in self.run.values if each.name == name)
+            for access in accesses(reader.expr) if value.name in sources_of(reader) else ():
+                if access.source != value.name or len(axes) < 2 or not access.indices[-1].same_as(product.terms):
+                    continue
+                groups = extent_of_axis(self.run, value, axes[-1]) // group
+                return (min(groups, SWIZZLED), group) if groups > 1 and groups.bit_count() == 1 else None
+        return None
+
+    def has_its_own(self, source: str, reader: str) -> bool:
+        """Whether the thread that has an element of a value is the one that reads it for that of another value."""
+        return {source in self.fragments} == {reader in self.fragments} and (source, reader) in self.alike
 
     def _is_small(self, value: ProgramValue) -> bool:
         elements = 1
@@ -115,7 +142,7 @@ class ThreadLayouts:
             return ThreadLoops(threads)
         last = self._cut(part, product.terms, value.over[product.terms], product.together, product.terms, "step", terms)
         part.reorder(*terms, *threads, *parts, *own, last)
-        return ThreadLoops(threads, (*own, last), tuple(parts))
+        return ThreadLoops(threads, (*own, last), (*terms, *parts))
 
     def _cut(self, part: Selection, loop: Iter, extent: int, by: int, axis: Iter, word: str, outer: list[Iter]) -> Iter:
         """Cut a loop if it has more iterations than `by`; the inner loop, while the outer one joins a list."""
@@ -131,31 +158,45 @@ class ThreadLayouts:
     def _side_by_side(self, value: ProgramValue, part: Selection, axes: Sequence[Iter]) -> ThreadLoops:
         """Neighbouring elements on neighbouring threads."""
         found, outer = list[Iter](), list[Iter]()
+        extents = [extent_of_axis(self.run, value, axis) for axis in axes]
+        vector, lanes = list[Iter](), self._lanes(value, axes, extents)
+        if lanes > 1:
+            first, each = _named(axes[-1], "vector"), _named(axes[-1], "element")
+            part.split(axes[-1], lanes, first, each)
+            axes, extents, vector = [*axes[:-1], first], [*extents[:-1], extents[-1] // lanes], [each]
         if self.fragments:
-            found = self._in_warps(value, part, axes, outer)
+            found = self._in_warps(part, axes, extents, outer)
         else:
             most = (self.warps, WARP) if len(axes) > 1 else (self.warps * WARP,)
-            for axis, count in zip(axes[-2:], most, strict=True):
-                extent = extent_of_axis(self.run, value, axis)
+            if lanes > 1 and len(axes) > 1 and extents[-1] < WARP:
+                most = (self.warps * (WARP // extents[-1]), extents[-1])
+            for axis, extent, count in zip(axes[-2:], extents[-2:], most, strict=True):
                 found.append(self._cut(part, axis, extent, count, axis, "part", outer))
         outermost = list(axes[:-2])
         terms = self._terms(value, part)
-        part.reorder(*outer, *outermost, *found, *terms)
-        return ThreadLoops(tuple(found))
+        part.reorder(*outer, *outermost, *found, *terms, *vector)
+        return ThreadLoops(tuple(found), vector=(vector[0], lanes) if vector else None)
 
-    def _in_warps(self, value: ProgramValue, part: Selection, axes: Sequence[Iter], outer: list[Iter]) -> list[Iter]:
+    def _lanes(self, value: ProgramValue, axes: Sequence[Iter], extents: Sequence[int]) -> int:
+        """The neighbouring elements that a thread brings into shared memory at once."""
+        program = self.run.function.program
+        if program.buffers[program.storages[value.name].buffer].memory is not Memory.SHARED:
+            return 1
+        return neighbours(self.run, value, axes[-1], extents, self.warps * WARP)
+
+    def _in_warps(self, part: Selection, axes: Sequence[Iter], extents: Sequence[int], outer: list[Iter]) -> list[Iter]:
         """The loops over warps, and over threads of a warp along y and x."""
         x, y = WARP_SHAPE
-        last, extent = axes[-1], extent_of_axis(self.run, value, axes[-1])
+        last, extent = axes[-1], extents[-1]
         warps, lanes = list[Iter](), list[Iter]()
         if len(axes) > 1 and extent < WARP:  # rows along y, and warps
-            row, rows = axes[-2], extent_of_axis(self.run, value, axes[-2])
+            row, rows = axes[-2], extents[-2]
             rest = self._cut(part, row, rows, y * self.warps, row, "part", outer)
             lanes.append(self._cut(part, rest, min(rows, y * self.warps), y, row, "warp", warps))
             lanes.append(self._cut(part, last, extent, x, last, "part", outer))
             return [*warps, *lanes]
         if len(axes) > 1:
-            row, rows = axes[-2], extent_of_axis(self.run, value, axes[-2])
+            row, rows = axes[-2], extents[-2]
             warps.append(self._cut(part, row, rows, self.warps, row, "part", outer))
             rest = self._cut(part, last, extent, WARP, last, "part", outer)
         else:

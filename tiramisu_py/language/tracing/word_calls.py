@@ -11,7 +11,6 @@ from typing import Any
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType, as_dtype, float32
 from tiramisu_py.language import words
-from tiramisu_py.language.combining import InTurn
 from tiramisu_py.language.ir.nodes import BlockType, BlockValue, Instruction, Operand
 from tiramisu_py.language.ir.scalars import block_type, dtype_of
 from tiramisu_py.language.running import dot_type
@@ -37,7 +36,7 @@ _COMBINED = {
 }  # fmt: skip
 _VOID = BlockType("void")
 #: How programs add to one place.
-HONOURED = (InTurn.ORDERED, Combine.TWO_PASS, Combine.LAST_BLOCK, Combine.ATOMIC)
+HONOURED = (Combine.ORDERED, Combine.TWO_PASS, Combine.LAST_BLOCK, Combine.LOCK, Combine.ATOMIC)
 
 
 class WordCalls(Expressions):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import islpy as isl
 
@@ -18,12 +18,14 @@ from tiramisu_py.ir import (
     Allocate,
     Barrier,
     Block,
+    DrawnNumbers,
     For,
     GpuIndex,
     KernelArray,
     KernelFunction,
     LastBlock,
     Let,
+    Locked,
     Node,
     Scalar,
     ScalarArgument,
@@ -31,7 +33,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.linear import number
-from tiramisu_py.ir.rewriting import all_expressions, walk
+from tiramisu_py.ir.rewriting import all_expressions, walk, with_children
 from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
 from tiramisu_py.lower.kernels.tree_code import Tree, trees
@@ -48,6 +50,9 @@ from tiramisu_py.program.kernels import (
     KernelNest,
     axis_name,
     is_counted,
+    is_in_order,
+    is_locked,
+    locking,
     meeting_threads,
     renewed,
     with_idle_iterations,
@@ -104,15 +109,16 @@ class Maker:
         if main is None and last is None:
             return None
         parts = [part for part in (main, last) if part is not None]
-        found = tickets_of(self.grid, self.host, self._names()) if last is not None else None
+        found = tickets_of(self.grid, self.host, self._names()) if last is not None or self._locked else None
         blocks = self._blocks_name() if self.grid.persistent and not self.grid.together else None
         if last is not None and found is not None:
             nodes = [] if main is None else [self._in_blocks(main.numbered(main.body), found.counted, None)]
             nodes.append(found.taken(last.numbered(last.body)))
             body = self._in_blocks(Block(tuple(nodes)), list(found.groups), None)
         else:
+            inside = parts[0].body if found is None else _locked_in(parts[0].body, self._locked, found)
             numbered = self._in_bundle if self.grid.together else self._in_all_blocks
-            body = parts[0].numbered(numbered(parts[0].body, blocks))
+            body = parts[0].numbered(numbered(inside, blocks))
         for array in [array for part in reversed(parts) for array in reversed(part.shared)]:
             body = allocating(array, body)
         bodies = [each for part in parts for each in part.bodies]
@@ -159,8 +165,15 @@ class Maker:
             listed = [body_of(program, DomainPiece(statement.name, statement, wide, statement.body))]
         else:
             listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
-        atomic = meeting_threads(renewed(nest, program), statement)
+        atomic = statement.name not in self._locked and meeting_threads(renewed(nest, program), statement)
         return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
+
+    @cached_property
+    def _locked(self) -> frozenset[str]:
+        """The statements that blocks run one after another, with a lock."""
+        return frozenset(
+            s.name for s in self.nest.statements if s.role is Role.UPDATE and locking(self.nest.program, s)
+        )
 
     def _inside(self, combined: Sequence[Tree]) -> dict[str, Instance]:
         """The arrays that are allocated in kernels."""
@@ -245,6 +258,7 @@ class Maker:
             arrays=arrays,
             threads=self._shape,
             gpu=program.gpu,
+            drawn=None if tickets is None else tickets.drawn,
             body=body,
             minimum_blocks=nest.launch.minimum_blocks,
             device=nest.launch.device,
@@ -283,14 +297,32 @@ def _of_extents(arrays: Sequence[KernelArray]) -> Iterable[Expr]:
     return all_expressions(Block(tuple(Let("", extent, Block(())) for array in arrays for extent in array.extents)))
 
 
-# -- the tickets of a kernel's blocks: an array with a number for each group of blocks of which the last one goes on
+def _locked_in(body: Node, statements: frozenset[str], tickets: Tickets) -> Node:
+    """The code of a block, in which the least part with all stores of some statements, whole loops, needs a lock."""
+    if not any(store.statement in statements for store in _stores(body)):
+        return body
+    if isinstance(body, Let | Allocate):
+        return with_children(body, lambda inner: _locked_in(inner, statements, tickets))
+    if not isinstance(body, Block):
+        return tickets.locked(body)
+    adding = [k for k, node in enumerate(body.body) if any(store.statement in statements for store in _stores(node))]
+    first, last = adding[0], adding[-1] + 1
+    part = body.body[first:last]
+    inside = _locked_in(part[0], statements, tickets) if len(part) == 1 else tickets.locked(Block(part))
+    return Block((*body.body[:first], inside, *body.body[last:]))
+
+
+# -- the tickets of a kernel's blocks: an array with a number for each group of blocks of which the last one goes on, or
+#    which run a part one after another
 
 
 @dataclass(frozen=True, eq=False)
 class Tickets:
-    """The array `name` of a kernel on `device` and `stream`: `groups` are the axes along which blocks have numbers of
-    their own, with the most blocks along each, and `counted` those along which blocks are counted. The kernel is not
-    launched where `launched` does not hold (None: it always is).
+    """The array `name` of a kernel's tickets or locks, on `device` and `stream`.
+
+    `groups` are the axes along which blocks have numbers of their own, with the most blocks along each, and `counted`
+    those along which blocks are counted, or wait for each other; along the `ordered` one, in the order of their
+    numbers. The kernel is not launched where `launched` does not hold (None: it always is).
     """
 
     name: str
@@ -299,10 +331,12 @@ class Tickets:
     device: int
     stream: int
     launched: Expr | None
+    ordered: int | None = None
 
     @property
     def _extent(self) -> Expr:
-        return _product(list(self.groups.values()))
+        groups = _product(list(self.groups.values()))
+        return groups if self.ordered is None else _product([arithmetic.number(2), groups])
 
     @property
     def array(self) -> KernelArray:
@@ -319,23 +353,52 @@ class Tickets:
 
     def taken(self, body: Node) -> LastBlock:
         """The code that the last block of each group runs."""
+        count = _product([GpuIndex("grid", axis) for axis in self.counted])
+        return LastBlock(self.name, self._group(), count, body, self.name)
+
+    def locked(self, body: Node) -> Locked:
+        """The code that the blocks of each group run one after another."""
+        if self.ordered is None:
+            return Locked(self.name, self._group(), body, self.name)
+        number, count = GpuIndex("block", self.ordered), GpuIndex("grid", self.ordered)
+        return Locked(self.name, arithmetic.plus(self._in_pairs(), 1), body, self.name, number, count)
+
+    @property
+    def drawn(self) -> DrawnNumbers | None:
+        """The numbers that blocks draw when they start, if they run a part in their order."""
+        return None if self.ordered is None else DrawnNumbers(self.ordered, self.name, self._in_pairs())
+
+    def _in_pairs(self) -> Expr:
+        """The first of the two elements of a group: how many have started, and whose turn it is."""
+        return arithmetic.times(self._group(), 2)
+
+    def _group(self) -> Expr:
+        if not self.groups:
+            return number(0)
         outer, *inner = sorted(self.groups, reverse=True)
         index: Expr = GpuIndex("block", outer)
         for axis in inner:
             index = arithmetic.added(_product([index, GpuIndex("grid", axis)]), GpuIndex("block", axis))
-        count = _product([GpuIndex("grid", axis) for axis in self.counted])
-        return LastBlock(self.name, index, count, body, self.name)
+        return index
 
 
 def tickets_of(grid: LaunchGrid, host: isl.Set, taken: frozenset[str]) -> Tickets:
     """The tickets of a kernel's blocks; `host` are the iterations of the host in which it is launched."""
-    counted = tuple(axis for axis, loop in sorted(grid.loops.items()) if is_counted(grid.program, loop))
+
+    def in_turn(loop: LoopId) -> bool:
+        return is_counted(grid.program, loop) or is_locked(grid.program, loop)
+
+    counted = tuple(axis for axis, loop in sorted(grid.loops.items()) if in_turn(loop))
     groups = {axis: grid.most(axis, host) for axis in sorted(grid.loops) if axis not in counted}
-    launch, name = grid.nest.launch, unique(f"{grid.nest.name}_tickets", taken)
+    launch, name = (
+        grid.nest.launch,
+        unique(f"{grid.nest.name}_{'tickets' if grid.nest.other_part is not None else 'locks'}", taken),
+    )
     where, context = host.params(), grid.program.context
     launched = None if context.is_subset(where) else condition_of_params(where.gist(context), context)
-    return Tickets(name, groups, counted, launch.device, launch.stream, launched)
+    ordered = next((axis for axis, loop in grid.loops.items() if is_in_order(grid.program, loop)), None)
+    return Tickets(name, groups, counted, launch.device, launch.stream, launched, ordered)
 
 
 def _product(factors: list[Expr]) -> Expr:
-    return reduce(lambda one, other: Binary("*", one, other, int64), factors)
+    return reduce(lambda one, other: Binary("*", one, other, int64), factors) if factors else number(1)

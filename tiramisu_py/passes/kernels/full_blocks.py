@@ -18,11 +18,12 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, Comment, Deferred, For, If, Let, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
+from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.kernel_ranges import ConstantSpan, Limits, condition_of, constant_span
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number
 from tiramisu_py.ir.arithmetic.remainders import as_remainders
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import Names, block, children, defined, loads, substitute, walk, with_children
+from tiramisu_py.ir.rewriting import Names, block, children, defined, loads, substitute, variables, walk, with_children
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tiles import indexes
@@ -116,11 +117,31 @@ class Apart:
         return with_children(node, lambda child: self.separated(child, inside))
 
     def _general(self, node: Node) -> Node:
-        """The version with guards: scalar, and unrolled only over registers."""
+        """The version with guards: scalar but for copies of vectors, and unrolled only over registers."""
         node = with_children(node, self._general)
+        if isinstance(node, For) and isinstance(node.tag, Vector) and _copies_vectors(node):
+            return node
         if isinstance(node, For) and (isinstance(node.tag, Vector | TensorLoop) or not indexes(node, self.registers)):
             return replace(node, tag=Unroll() if indexes(node, self.registers) else None, reductions=())
         return node
+
+
+def _copies_vectors(loop: For) -> bool:
+    """Whether the iterations of a vector loop copy neighbours, or zeros, under no guard of their own."""
+    if constant(loop.lower) != 0 or not isinstance(loop.tag, Vector) or constant(loop.upper) != loop.tag.width:
+        return False
+    for node in walk(loop.body):
+        match node:
+            case Block() | Comment():
+                pass
+            case Deferred(store=store) | (Store() as store) if store.update is None:
+                if filled_load(store.value) is None:
+                    return False
+            case If(otherwise=None) if loop.variable not in variables(node.condition):
+                pass
+            case _:
+                return False
+    return True
 
 
 def _is_transparent(node: Node, limits: Limits) -> bool:
@@ -136,8 +157,8 @@ def _guards(node: Node, limits: Limits, repeated: bool) -> Iterator[Guard]:
     """The comparisons in a statement that depend on the thread, or on loops of constant extent."""
     if isinstance(node, If):
         yield from _found(_guard(part, limits, repeated) for part in conjuncts(node.condition))
-    elif isinstance(node, Store):
-        for choice in parts(node.value):
+    elif isinstance(node, Store | Deferred):
+        for choice in parts(node.store.value if isinstance(node, Deferred) else node.value):
             if isinstance(choice, Select):
                 yield from _found(guard for _, guard in _decisions(choice.condition, limits, repeated))
     inside = limits.inside(node)
@@ -199,6 +220,8 @@ def _without(node: Node, keys: frozenset[Key], limits: Limits) -> Node:
     node = with_children(node, lambda child: _without(child, keys, inside))
     if isinstance(node, Store):
         return replace(node, value=_decided(node.value, keys, limits))
+    if isinstance(node, Deferred):
+        return replace(node, store=replace(node.store, value=_decided(node.store.value, keys, limits)))
     if not isinstance(node, If):
         return node
     guards = [(part, _guard(part, limits, False)) for part in conjuncts(node.condition)]

@@ -14,7 +14,7 @@ from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Allocate, Let, Load, Node, Ramp, Store, TreeReduce
+from tiramisu_py.ir import Allocate, Deferred, Let, Load, Node, Ramp, Store, TreeReduce
 from tiramisu_py.ir.arithmetic.linear import linear, number
 from tiramisu_py.ir.rewriting import contents, with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
@@ -52,9 +52,18 @@ def _swizzled(node: Node, inside: Swizzles, known: Values) -> Node:
         if isinstance(node, TreeReduce) and inside.keys() & set(node.buffers):
             raise CompilerDefect(f"a tree stores to {', '.join(node.buffers)}, which is swizzled")
         node = with_expressions(node, lambda e: _loads(e, inside, known))
-        if isinstance(node, Store) and node.buffer in inside:
-            node = replace(node, indices=_place(node.indices, inside[node.buffer], known))
+        if isinstance(node, Store):
+            node = _stored(node, inside, known)
+        elif isinstance(node, Deferred):
+            node = replace(node, store=_stored(node.store, inside, known))
     return with_children(node, lambda child: _swizzled(child, inside, known))
+
+
+def _stored(store: Store, inside: Swizzles, known: Values) -> Store:
+    """A store to the place of its element."""
+    if store.buffer not in inside:
+        return store
+    return replace(store, indices=_place(store.indices, inside[store.buffer], known))
 
 
 def _loads(e: Expr, inside: Swizzles, known: Values) -> Expr:

@@ -293,7 +293,7 @@ class VectorLoop:
     def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
         loop = self.loop
         own = accumulation.variables
-        lanes = Lanes(dict.fromkeys(own, self.width), foreign=not masked, halves=self.on_host, values=frozenset(own))
+        lanes = Lanes(dict.fromkeys(own, self.width), foreign=not masked, halves=True, values=frozenset(own))
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(buffer for private in loop.reductions for buffer in private.buffers)
         return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))

@@ -44,6 +44,7 @@ from tiramisu_py.ir import (
     Store,
     Variable,
 )
+from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.lanes import MOST_ARGUMENTS, Lanes, guards, is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
@@ -84,6 +85,8 @@ class Strips:
             case Store():
                 return self._store(node, lanes)
             case Deferred():
+                if self._is_filled(node.store, lanes):
+                    return node
                 whole = self._store(node.store, lanes)
                 if isinstance(whole, Store):
                     return replace(node, store=whole)
@@ -117,6 +120,13 @@ class Strips:
         if is_half(node.value.dtype) and not lanes.halves:
             return self.by_lanes(node, lanes, HALF)
         return node if whole else self._choice(node, lanes)
+
+    def _is_filled(self, node: Store, lanes: Lanes) -> bool:
+        """Whether a store is a copy of neighbours, with zeros where a condition of the lanes does not hold."""
+        load = filled_load(node.value)
+        if load is None or node.update is not None or isinstance(node.value, Load):
+            return False
+        return lanes.of(load) == self.width and all(map(lanes.vectorisable, (*node.indices, *load.indices)))
 
     def _choice(self, node: Store, lanes: Lanes) -> Node:
         """A store whose value has selects by lane that guard loads: lane by lane only where the lanes differ."""

@@ -16,7 +16,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.kernels import threads
-from tiramisu_py.proof.memory import races
+from tiramisu_py.proof.memory import implied_conditions, races
 
 _ROLES = {Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY, Role.SEND}
 
@@ -79,6 +79,9 @@ def _of_statement(program: Program, statement: Statement) -> str:
         return f"is a copy that {statement.deferred} barriers complete"
     if statement.guards and statement.role is not Role.UPDATE:
         return "has a condition on values"
+    bounds = implied_conditions.of_runs(program, statement)
+    if bounds:
+        return f"runs only where {bounds[0]}, which follows from the runs, and that is not in a certificate"
     if statement.role is Role.UPDATE and not _commutes(program, statement.source):
         return "has an operator that is not commutative"
     reused = [b.name for b in _used(program, statement) if 0 < len(b.scope) <= program.host_depth(statement)]

@@ -27,7 +27,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     program = flow.accesses.program
     for statement in program.acting:
         key = Key("implied", (work(statement),))
-        for guard in _of_runs(program, statement) if wanted(key, sought) else ():
+        for guard in of_runs(program, statement) if wanted(key, sought) else ():
             if run_bounds(program, statement).is_implied(guard):
                 continue
             message = f"{statement.handle} runs only where {guard}, and {statement.source} has values elsewhere, too"
@@ -35,7 +35,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
             yield Finding.of(key, violation)
 
 
-def _of_runs(program: Program, statement: Statement) -> list[Expr]:
+def of_runs(program: Program, statement: Statement) -> list[Expr]:
     """The conditions of a statement on runs that are not those of its computation."""
     source = program.algorithm.source(statement.source)
     if not isinstance(source, Computation) or not statement.guards or statement.moves:
@@ -57,7 +57,7 @@ def _asks_runs(program: Program, guard: Expr) -> bool:
 
 
 def _short(program: Program) -> str:
-    found = [s.handle for s in program.acting for guard in _of_runs(program, s) if guard is not None]
+    found = [s.handle for s in program.acting for guard in of_runs(program, s) if guard is not None]
     return f"bounds of runs that the loops of {', '.join(dict.fromkeys(found))} have leave out no term" if found else ""
 
 

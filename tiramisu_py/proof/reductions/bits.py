@@ -171,7 +171,10 @@ def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess, neighbours: bool) ->
         loop = flow.accesses.program.loops[first.loops[depth]]
         if neighbours and _in_ranges(loop.tag):
             continue
-        combined = isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None
+        combined = isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine not in (
+            None,
+            Combine.ORDERED,
+        )
         if combined or isinstance(loop.tag, TensorLoop):
             late = late.union(race_at(a, b, ascending, depth, None))
     return late

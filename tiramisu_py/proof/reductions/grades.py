@@ -156,10 +156,10 @@ def _split(program: Program, computation: Computation) -> Iterator[Cause]:
 
 
 def _reassociated(algorithm: Algorithm, name: str) -> Iterator[Cause]:
-    """The order of products, if `reassociate` has changed it."""
+    """The order of products and sums, if `reassociate` or `sum_first` has changed it."""
     if name in algorithm.reassociated:
-        what = f"reassociate multiplies its weights first, in {algorithm.reassociated[name]}"
-        repair = f"leave out reassociate, or declare {_asked(Determinism.EVERYWHERE)}"
+        what = f"products and sums are in another order, in {algorithm.reassociated[name]}"
+        repair = f"leave out reassociate or sum_first, or declare {_asked(Determinism.EVERYWHERE)}"
         yield Cause(Determinism.EVERYWHERE, what, repair)
 
 
@@ -224,6 +224,9 @@ def _of_loop(loop: Loop, handle: str) -> Cause | None:
         what = f"loop {name} combines terms by tm.ATOMIC, in the order in which they arrive"
         everywhere = parts if isinstance(tag, Parallel) else ""
         return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name), everywhere=everywhere)
+    if combine is Combine.LOCK:
+        what = f"the blocks of loop {name} add what they collect one after another, in the order in which they come"
+        return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name))
     if isinstance(tag, GpuBlock) and combine is Combine.TREE:
         what = f"the blocks of loop {name} add what they collect to one element, in the order in which they end"
         return Cause(Determinism.NOT_GUARANTEED, what, f"give the command that runs {handle} across=tm.TWO_PASS")

@@ -17,6 +17,7 @@ from tiramisu_py.queries import Role
 from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.pointwise import BLOCK as ELEMENTS
 from tiramisu_py.recipes.recipe import Recipe, with_sizes
+from tiramisu_py.recipes.reductions.chain_of_rows import Chain
 from tiramisu_py.recipes.reductions.columns import (
     PAGE,
     SHARE,
@@ -39,7 +40,7 @@ from tiramisu_py.recipes.reductions.forms import (
     values_alone,
     with_producers,
 )
-from tiramisu_py.recipes.reductions.rows import Chain, accumulating, in_rows
+from tiramisu_py.recipes.reductions.rows import accumulating, in_rows
 from tiramisu_py.records import dataclass
 
 #: Terms of a block of a sum of everything: enough for a thread, and small beside the array of partial results.
@@ -431,7 +432,7 @@ class ReductionsOnCores:
         if len(family.followers) != 1 or family.producers:
             return None
         try:
-            chain = Chain.of(self.recipe, family.followers[0].target)
+            chain = Chain.of(Recipe(self.recipe.name, [family.followers[0].target]))
         except ArgumentError:
             return None
         names = {stage.name for stage in chain.stages if isinstance(stage, Reduction)}

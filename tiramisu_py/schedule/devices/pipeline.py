@@ -8,9 +8,10 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Const, Iter, as_expr
+from tiramisu_py.algorithm.expressions import Access, Const, Iter, Select, as_expr
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.loops import LoopId, Vector
+from tiramisu_py.program.machine.asynchronous_copies import COPIED, is_zero
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
@@ -18,9 +19,6 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.devices.tag_gpu import bytes_of, check_limits
-
-#: Bytes that one asynchronous copy into shared memory can take.
-DEFERRED_BYTES = (4, 8, 16)
 
 
 def pipelined(program: Program, name: str, stages: int) -> Program:
@@ -61,7 +59,7 @@ def _later(index: isl.MultiAff, level: int, by: int) -> isl.MultiAff:
 def check_deferred(program: Program, source: str, origin: str) -> None:
     """Refuse a deferred copy of what cp.async cannot copy."""
     width = program.algorithm.source(source).dtype.bytes
-    if width not in DEFERRED_BYTES:
+    if width not in COPIED:
         raise CommandError(f"deferred: cp.async copies 4, 8 or 16 bytes, and {source} has elements of {width}")
     memory = program.buffers[program.storages[origin].buffer].memory
     if memory in (Memory.SHARED, Memory.REGISTER):
@@ -69,13 +67,30 @@ def check_deferred(program: Program, source: str, origin: str) -> None:
 
 
 def _can_be_deferred(program: Program, statement: Statement) -> bool:
-    if statement.role is not Role.COPY:
+    """Whether cp.async does what a statement does: a copy, or a load under its mask with zeros elsewhere.
+
+    All that it loads is in the GPU's memory, also what its mask reads.
+    """
+    if statement.role is Role.COPY:
+        source: str | None = statement.source
+    else:
+        source = _masked_load(statement) if statement.role is Role.VALUE else None
+    if source is None or program.algorithm.source(source).dtype != program.algorithm.source(statement.source).dtype:
         return False
-    try:
-        check_deferred(program, statement.source, statement.sources.get(statement.source, statement.source))
-    except CommandError:
+    near = (Memory.SHARED, Memory.REGISTER)
+    storages = (program.storages[name] for name in statement.loads if name in program.storages)
+    if any(program.buffers[storage.buffer].memory in near for storage in storages):
         return False
-    return True
+    lanes = [tag.width for loop in statement.loops if isinstance(tag := program.loops[loop].tag, Vector)]
+    return program.algorithm.source(source).dtype.bytes * (lanes[0] if lanes else 1) in COPIED
+
+
+def _masked_load(statement: Statement) -> str | None:
+    """The source of a statement that stores what it loads, or zeros where a condition does not hold; else None."""
+    body = statement.body
+    if isinstance(body, Select) and is_zero(body.no):
+        body = body.yes
+    return body.source if isinstance(body, Access) else None
 
 
 def _filling(program: Program, names: Sequence[str], of: str) -> tuple[Statement, Storage, Buffer]:
@@ -173,10 +188,12 @@ class PipelineLoads(OnStatements):
 
     For a copy, or a computation of one statement, in shared memory, and the loop in each iteration of which it is
     filled anew: `at` of a copy, or that of `compute_at`. The loop begins `stages` - 1 iterations earlier, and shared
-    memory holds `stages` boxes. One barrier an iteration is enough, where it took two. A copy of elements of 4, 8 or 16
-    bytes from the GPU's memory is deferred (``cp.async``, which passes registers by, from compute capability 8.0 on):
-    it is complete after `stages` - 1 barriers, so that loads of as many iterations are under way at once; in a kernel
-    with several such copies, after the fewest of theirs. All else passes through registers, and is complete at once.
+    memory holds `stages` boxes. One barrier an iteration is enough, where it took two. A copy of elements, or of
+    vectors, of 4, 8 or 16 bytes from the GPU's memory is deferred (``cp.async``, which passes registers by, from
+    compute capability 8.0 on): it is complete after `stages` - 1 barriers, so that loads of as many iterations are
+    under way at once; in a kernel with several such copies, after the fewest of theirs. So is a load under a condition
+    that is zero elsewhere, ``tm.select(i < N, A[i], 0)``: it loads what the condition holds for, and fills the rest
+    with zeros. All else passes through registers, and is complete at once.
 
     With two stages it is ``copy(.., deferred=True, buffers=2)``. Raises `CommandError` for fewer than 2 stages, another
     loop, what is not in shared memory, and for boxes that do not fit, with their bytes.

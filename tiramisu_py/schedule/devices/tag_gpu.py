@@ -28,6 +28,8 @@ from tiramisu_py.schedule.loops.transforms import parted, tile
 from tiramisu_py.schedule.nesting import block_loops, check_nesting
 from tiramisu_py.schedule.storage.shared_scope import settled
 
+#: How blocks add to one element one after another.
+_IN_TURN = (Combine.LOCK, Combine.ORDERED)
 #: Dimensions of a grid, and of a block.
 MOST_AXES = 3
 
@@ -39,8 +41,13 @@ def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[I
     repeated = [name for name in (*outer, *inner) if (*outer, *inner).count(name) > 1]
     if repeated:
         raise CommandError(f"loop {repeated[0]} is named twice: a loop runs on blocks or on threads, along one axis")
-    if asked.combine not in (None, Combine.ATOMIC, Combine.TREE):
-        raise CommandError(f"combine={asked.combine!r}: on a GPU, choose tm.ATOMIC or tm.TREE")
+    if asked.combine not in (None, Combine.ATOMIC, Combine.LOCK, Combine.ORDERED, Combine.TREE):
+        raise CommandError(f"combine={asked.combine!r}: on a GPU, choose tm.ATOMIC, tm.LOCK, tm.ORDERED or tm.TREE")
+    if asked.combine in _IN_TURN and (asked.grid is not None or listed(getattr(asked, "counted", ()), "counted")):
+        raise CommandError(
+            f"combine=tm.{asked.combine.name} lets blocks add one after another, and grid= and counted= say what a "
+            "block goes on with: leave them out, or use combine=tm.ATOMIC"
+        )
     launch = Launch(
         size(asked.stream, "stream", 0),
         size(asked.device, "device", 0),
@@ -170,14 +177,45 @@ def _tagged(program: Program, statement: Statement, tagged: Tagging, command: st
         )
     if not tagged.blocks and not others:
         raise CommandError(f"{statement.name} is in no kernel: name block loops too, blocks=[...]")
+    terms = _over_terms(program, statement, blocks, tagged.combine) if tagged.combine in _IN_TURN else ()
     for axis, loop in enumerate(reversed(blocks)):
         assert loop is not None
         counted = program.loops[loop].name in tagged.counted
-        program = _with_tag(program, loop, GpuBlock(axis, tagged.launch, tagged.combine, counted), command)
+        combine = tagged.combine if tagged.combine not in _IN_TURN or loop in terms else None
+        program = _with_tag(program, loop, GpuBlock(axis, tagged.launch, combine, counted), command)
     for axis, loop in enumerate(reversed(threads)):
         if loop is not None:
-            program = _with_tag(program, loop, GpuThread(axis, tagged.combine), command)
+            own = None if tagged.combine in _IN_TURN else tagged.combine
+            program = _with_tag(program, loop, GpuThread(axis, own), command)
     return program
+
+
+def _over_terms(
+    program: Program, statement: Statement, blocks: Sequence[LoopId | None], combine: Combine | None
+) -> Sequence[LoopId]:
+    """The block loops of which several iterations add to one value; raises `CommandError` if there are none."""
+    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    instances = statement.instances.intersect_params(program.context)
+    relation = sets.relating(sets.renamed(place, None), statement.prefix(len(statement.loops)), instances)
+    pairs = relation.reverse().apply_range(relation)
+    found = []
+    for loop in blocks:
+        position = statement.loops.index(loop) if loop in statement.loops else -1
+        if loop is not None and position >= 0 and not pairs.is_subset(sets.equal_at(pairs, position)):
+            found.append(loop)
+    if statement.role is not Role.UPDATE or not blocks or combine is None:
+        return found
+    if not found:
+        raise CommandError(
+            f"combine=tm.{combine.name}: no two blocks add to one value of {statement.source}: leave combine= out"
+        )
+    if combine is Combine.ORDERED and len(found) > 1:
+        names = ", ".join(program.loops[loop].name for loop in found)
+        raise CommandError(
+            f"combine=tm.ORDERED: blocks of the loops {names} add to one value of {statement.source}, and they add in "
+            "the order of one loop: leave the others inside of a block"
+        )
+    return found
 
 
 def _alone(program: Program, statement: Statement, tagged: Tagging, command: str) -> Program:
@@ -352,7 +390,10 @@ class TagGpu(OnStatements):
     whose terms run on threads, which is tagged along with them. `stream` is the operation sequence of the GPU
     `device` on which the kernel is put; `grid` limits the blocks along x that run at once (a grid-stride loop);
     `minimum_blocks` is for the compiler's launch bounds. If a reduction runs over a loop, name how partial results
-    are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. In a tree are the threads that add to one element; along
+    are combined: ``combine=tm.TREE``, ``tm.ATOMIC``, or ``tm.LOCK``, with which one block after another adds to
+    elements that they share; with ``tm.ORDERED`` they do so in the order of their loop, so that bits hold: a block
+    draws its iteration when it starts, and waits for none that has not started. In a tree are the threads that add
+    to one element; along
     other thread loops each has a tree of its own (a warp a row). Without other blocks that add to it, the kernel
     may use the result: of ``tm.SHARED`` memory, or in each thread's own ``tm.REGISTER``. The results of several
     blocks are added atomically, or with ``across=tm.TWO_PASS`` stored, and combined by a second kernel, the same

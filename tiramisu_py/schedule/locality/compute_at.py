@@ -13,8 +13,6 @@ from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.command import Entry
-from tiramisu_py.program.initial import caught_up
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
@@ -23,6 +21,7 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loops_named, scope_of, statements
 from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
 from tiramisu_py.schedule.locality.holes import without_holes
+from tiramisu_py.schedule.locality.moved_along import Guest, as_they_were, guests_of, has_moved, taken_out, with_scopes
 from tiramisu_py.schedule.locality.needed_inside import is_closed, recurring, through_others
 from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
 from tiramisu_py.schedule.loops.order import inner_level
@@ -63,6 +62,36 @@ def compute_at(
     if placed:
         return without_single_iterations(program)
     return without_single_iterations(settled(scoped(program, storage, scope, source)))
+
+
+def _with_guests(
+    program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: str, command: str
+) -> Program:
+    """Compute `source` inside the consumer's loops, together with what is computed in its own loops."""
+    own = statements(program, names)
+    guests = guests_of(program, own) if not is_start_of(own, statements(program, consumer)) else None
+    apart = taken_out(program, guests or ())
+    if not guests or not as_they_were(_inside_again(apart, guests, ()), program, guests):
+        return compute_at(program, source, names, consumer, level, command)
+    moved = compute_at(apart, source, names, consumer, level, command)
+    outer = scope_of(moved, consumer, level)
+    if not has_moved(moved, own):
+        return compute_at(program, source, names, consumer, level, command)
+    orders = (*program.orders, *moved.orders[len(apart.orders) :])
+    inside = with_scopes(_inside_again(moved, guests, outer), program, guests, own).with_(orders=orders)
+    return without_single_iterations(settled(inside))
+
+
+def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId, ...]) -> Program:
+    """The program with guests, readers first, in the loops that they had before, which are inside `outer` now."""
+    for guest in guests:
+        scope = (*outer, *guest.scope)
+        own = statements(program, guest.names)
+        needed = _needed(program, own, _readers(program, guest.source, scope), scope)
+        program = program.with_statement(*(_moved(program, statement, scope, needed) for statement in own))
+        for loop in {loop for name in guest.names for loop in program.statements[name].loops}:
+            check_nesting(program, loop)
+    return program
 
 
 def _start_at(program: Program, starts: list[Statement], scope: tuple[LoopId, ...], command: str) -> Program:
@@ -262,27 +291,4 @@ class ComputeAt(OnStatements):
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), statements_given(program, self.consumer)
-        first = self._moved_in(program, names)
-        if first is not None:
-            return self._before(program, first)
-        return compute_at(program, self.computation, names, others, inner_level(self.at), self.text)
-
-    def _moved_in(self, program: Program, names: Sequence[str]) -> int | None:
-        """The number of the first command that moved another computation into these loops; None if none did."""
-        loops = {loop for name in names for loop in program.statements[name].loops}
-        guests = {s.source for s in program.statements.values() if s.name not in names and loops.intersection(s.loops)}
-        for number, entry in enumerate(program.log):
-            command = entry.command
-            if not isinstance(command, ComputeAt) or command.computation == self.computation:
-                continue  # the start of a reduction moves into the loops of its own update
-            if command.computation in guests and command.consumer._named.source == self.computation:
-                return number
-        return None
-
-    def _before(self, program: Program, first: int) -> Program:
-        """The program of the same commands with this one before the one numbered `first`: all move along."""
-        commands = [entry.command for entry in program.log]
-        changed = caught_up(program.history[first], program)
-        for command in (self, *commands[first:]):
-            changed = command.applied(changed).after(changed, Entry(command))
-        return changed
+        return _with_guests(program, self.computation, names, others, inner_level(self.at), self.text)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.declarations import Computation
+from collections.abc import Mapping
+from dataclasses import KW_ONLY
+
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.initial import with_computation
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.rebuilding import check_unscheduled, rebuilt, without
+from tiramisu_py.program.rebuilding import added_before, check_unscheduled, rebuilt, without
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.reassociation import reassociated
 from tiramisu_py.schedule.command_fields import Named, OnStatements
+
+#: What decides whether weights are multiplied first.
+BY = ("weights", "count")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,33 +28,32 @@ class Reassociate(OnStatements):
     (``atts.reassociate(hs)``). `product` is the sum that `of` reads as a factor of its terms; where nothing else reads
     it, it is not computed any more. `Function.evaluate` computes the values as they were declared; they are the same as
     real numbers, and round in another way: the grade of bits is `everywhere`. `tm.vjp` has the gradients of the new
-    form. Give the command before others on both. Raises `CommandError` where something else, such as ``exp``, is
-    between the two sums, and where what would be multiplied first has a value for each position: it is no weight then.
-    Source: Wu, linear operator reordering.
+    form. What is multiplied first is to be of weights alone, which pays at any sizes (``by="weights"``); with
+    ``by="count"`` it may be anything, where multiplications and additions are fewer at `sizes`, all of them by name.
+    Give the command before others on both. Raises `CommandError` where something else, such as ``exp``, is between the
+    two sums, where what would be multiplied first has a value for each position, so that it is no weight, and where
+    ``by="count"`` finds no less work. Source: Wu, linear operator reordering.
     """
 
     product: Named
+    _: KW_ONLY
+    by: str = "weights"
+    sizes: Mapping[str, int] | None = None
 
     def applied(self, program: Program) -> Program:
         algorithm = program.algorithm
         if not isinstance(self.product, Named) or self.product.source not in algorithm.computations:
             raise CommandError(f"{self.product!r} is no sum of {algorithm.name}: give the one that is read as a factor")
+        if self.by not in BY or (self.by == "count") != (self.sizes is not None):
+            raise CommandError(
+                f"by={self.by!r} and sizes={self.sizes!r}: give by='count' with the sizes at which work is counted, "
+                "or neither"
+            )
         outer, inner = (algorithm.computations[name] for name in (self.computation, self.product.source))
         for each in (outer, inner):
             check_unscheduled(program, each, "reassociate")
-        made = reassociated(algorithm, outer, inner)
+        made = reassociated(algorithm, outer, inner, self.sizes)
         changed = made.algorithm
-        program = _before(program, changed.computations[made.product], outer)
+        program = added_before(program, [changed.computations[made.product]], outer.name)
         program = rebuilt(program, changed, changed.computations[outer.name])
         return without(program, inner.name) if made.unread else program
-
-
-def _before(program: Program, product: Computation, outer: Computation) -> Program:
-    """The program with the product of weights computed before what reads it."""
-    made = with_computation(program, product)
-    own = [s for s in made.statements.values() if s.source == product.name]
-    rest = program.with_(loops=made.loops, buffers=made.buffers, storages=made.storages)
-    first = [s.name for s in program.statements.values() if s.source == outer.name]
-    for statement in own:
-        rest = rest.with_statement_before(statement, first)
-    return rest

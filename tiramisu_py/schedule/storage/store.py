@@ -90,19 +90,34 @@ def store_in(
     if into is None:
         return _laid_out_anew(program, source, _index(program, source, indices))
     buffer = _target(program, source, into)
+    if buffer.scope:
+        return _in_turn(program, storage, buffer, indices)
     index = _index(program, source, _in_dimensions(indices, buffer))
     if len(buffer.extents) != sets.out_size(index):
         raise CommandError(
             f"{buffer.name} has {len(buffer.extents)} dimensions, but {source} is given {sets.out_size(index)} indices"
         )
-    scope_rank = len(buffer.scope)
-    if scope_rank:
-        raise CommandError(
-            f"{buffer.name} exists once for each iteration of some loops: choose a buffer of the whole call"
-        )
     program = program.with_buffer(moved(source, own, buffer))
     program = program.with_storage(replace(storage, buffer=buffer.name, index=index, chosen=True))
     return _unused_dropped(program, own)
+
+
+def _in_turn(program: Program, storage: Storage, buffer: Buffer, indices: Sequence[object] | None) -> Program:
+    """Values in the buffer of others that exists once for each iteration of the same loops, and is as large."""
+    own, source = program.buffers[storage.buffer], storage.source
+    loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
+    where = f"{buffer.name} exists once for each iteration of ({loops})"
+    if indices is not None:
+        raise CommandError(f"{where}: give no indices, with which {source} is kept as it is now")
+    if own.scope != buffer.scope:
+        raise CommandError(f"{where}, and {source} is not computed in these loops: give it compute_at there first")
+    if own.name == buffer.name:
+        return program
+    extents = [", ".join(map(str, each.extents)) for each in (buffer, own)]
+    if len(own.extents) != len(buffer.extents) or not all(map(Expr.same_as, own.extents, buffer.extents)):
+        raise CommandError(f"{buffer.name} has the extents {extents[0]}, and {source} needs {extents[1]}: they differ")
+    changed = program.with_storage(replace(storage, buffer=buffer.name))
+    return _unused_dropped(changed, own)
 
 
 def _in_memory(source: str, own: Buffer, into: Memory, device: int, swizzle: tuple[int, int] | None) -> Buffer:

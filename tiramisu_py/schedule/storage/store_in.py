@@ -40,6 +40,9 @@ class StoreIn(OnStatements):
     is then the caller's array, with its layout (`evaluate` uses the plain one), and may be a part of another array:
     ``o.store_in(tm.Buffer("part", [N, M], tm.float32, strides=[S, 1]), [i, j])``.
 
+    In the loops of `compute_at` a buffer exists once for each iteration. Values that are needed later there may take
+    the places of others that are not needed any more, if they are of the same type and as many: ``e.store_in(s)``.
+
     With ``p.store_in(tm.SHARED, swizzle=32)`` the elements of a row change places, in each of 32 rows in another way
     (element [r, c] is at [r, c ^ r % 32]), so that threads along a column find different banks without padding;
     ``swizzle=(8, 4)`` turns groups of 4 elements, which vectors load at once, in each of 8 rows.

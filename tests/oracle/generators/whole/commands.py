@@ -47,7 +47,8 @@ DECLARED = {
 ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
     "gather": "tests/schedule/test_gather.py", "array": "tests/language", "compact": "tests/schedule/test_compact.py",
-    "reassociate": "tests/schedule/test_reassociate.py", "accumulate": "tests/schedule/test_accumulate.py",
+    "reassociate": "tests/schedule/test_reassociate.py", "sum_first": "tests/schedule/test_sum_first.py",
+    "accumulate": "tests/schedule/test_accumulate.py",
     "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
     "recompute": "tests/schedule/test_recompute.py", "align": "tests/schedule/devices/test_align_lines.py",
 }  # fmt: skip

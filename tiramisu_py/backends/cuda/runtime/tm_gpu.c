@@ -489,9 +489,14 @@ static size_t rounded(size_t bytes) {
 
 static CUdeviceptr address_of(const void *pointer) { return (CUdeviceptr)(uintptr_t)pointer; }
 
+#include "tm_gpu_files.h"
+
 /* Gives the kept memory of a device back, with its context current and the lock held. */
 static void trim_device(device *on) {
-  for (void *item = take(&on->memory, 0); item != NULL; item = take(&on->memory, 0)) on->driver->Free(address_of(item));
+  for (void *item = take(&on->memory, 0); item != NULL; item = take(&on->memory, 0)) {
+    forget_memory(on, item);
+    on->driver->Free(address_of(item));
+  }
 }
 
 static int memory_make(device *on, void **result, size_t bytes, const char *doing) {
@@ -505,6 +510,7 @@ static int memory_make(device *on, void **result, size_t bytes, const char *doin
     pthread_mutex_unlock(&on->driver->lock);
     got = on->driver->Allocate(&address, bytes);
   }
+  if (got == 0) register_memory(on, address, bytes);
   code = leave(on, got, doing);
   *result = code == 0 ? (void *)(uintptr_t)address : NULL;
   return code;
@@ -519,7 +525,9 @@ static int memory_end(device *on, void *address, size_t bytes) {
   }
   const char *doing = "device memory cannot be freed";
   const int code = enter(on, doing);
-  return code != 0 ? code : leave(on, on->driver->Free(address_of(address)), doing);
+  if (code != 0) return code;
+  forget_memory(on, address);
+  return leave(on, on->driver->Free(address_of(address)), doing);
 }
 
 /* -- calls */
@@ -1278,6 +1286,17 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   return wait_for(call, on, c.stream, doing);
 }
 
+/* Registers what a call and the pool have on a device, once cuFile is loaded. */
+static void register_all(const call_device *of) {
+  const device *const on = of->device;
+  if (!has_cufile(on->driver) || enter(on, "memory for files") != 0) return;
+  pthread_mutex_lock(&on->driver->lock);
+  for (const kept *one = of->memory; one != NULL; one = one->next) register_memory(on, address_of(one->item), one->bytes);
+  for (const kept *one = on->memory; one != NULL; one = one->next) register_memory(on, address_of(one->item), one->bytes);
+  pthread_mutex_unlock(&on->driver->lock);
+  leave(on, 0, "memory for files");
+}
+
 int tm_gpu_stage_of(tm_gpu_call *call, int device, int number, size_t bytes, tm_gpu_stage **stage, void **memory) {
   call_device *on;
   int code = in_call(call, device, &on);
@@ -1285,6 +1304,9 @@ int tm_gpu_stage_of(tm_gpu_call *call, int device, int number, size_t bytes, tm_
   tm_gpu_stage *found = call->stages;
   while (found != NULL && (found->on != on->device || found->number != number)) found = found->next;
   if (found == NULL) {
+    const bool was_loaded = cufile.loaded;
+    pthread_once(&cufile_once, load_cufile);
+    if (!was_loaded) register_all(on);
     if ((found = calloc(1, sizeof *found)) == NULL) return no_host_memory();
     *found = (tm_gpu_stage){call->program->name, on->device, number, NULL, NULL, NULL};
     code = tm_gpu_allocate_host(call, device, &found->memory, NULL, bytes);
@@ -1313,6 +1335,33 @@ int tm_gpu_stage_copy(void *given, void *target, const void *source, size_t byte
                             : of->CopyToHostAsync(target, address_of(source), bytes, stage->stream);
   if (done == 0) done = of->StreamSynchronize(stage->stream);
   return leave(on, done, doing);
+}
+
+void tm_gpu_stage_file(void *given, int file, void **held) {
+  const tm_gpu_stage *const stage = given;
+  cufile_description like = {CUFILE_DESCRIPTOR, {.file = file}, NULL};
+  if (!has_cufile(stage->on->driver) || enter(stage->on, "a file of a GPU") != 0) return;
+  if (cufile.open(held, &like).failed != 0) *held = NULL;
+  leave(stage->on, 0, "a file of a GPU");
+}
+
+bool tm_gpu_stage_move(void *given, void *held, void *memory, size_t bytes, size_t place, int stores) {
+  const tm_gpu_stage *const stage = given;
+  if (enter(stage->on, "a file of a GPU") != 0) return false;
+  size_t done = 0;
+  while (done < bytes) {
+    const off_t at = (off_t)(place + done), from = (off_t)done;
+    const ssize_t some = stores ? cufile.write(held, memory, bytes - done, at, from)
+                                : cufile.read(held, memory, bytes - done, at, from);
+    if (some <= 0) break;
+    done += (size_t)some;
+  }
+  leave(stage->on, 0, "a file of a GPU");
+  return done == bytes;
+}
+
+void tm_gpu_stage_release(void *held) {
+  cufile.close(held);
 }
 
 int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream) {

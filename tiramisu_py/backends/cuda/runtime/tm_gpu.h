@@ -9,6 +9,7 @@
 #ifndef TM_GPU_H
 #define TM_GPU_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -113,6 +114,11 @@ int tm_gpu_stage_of(tm_gpu_call *call, int device, int number, size_t bytes, tm_
 /* Copies between memory of the device and of the host (`to_device`: there), and waits: for any one thread. `stage` is a
    tm_gpu_stage. */
 int tm_gpu_stage_copy(void *stage, void *target, const void *source, size_t bytes, int to_device);
+/* The same without the host, by cuFile: `held` is what it has of a file that passes the page cache; NULL: it is not possible.
+   Whether all bytes were moved between the device and `place` of the file. */
+void tm_gpu_stage_file(void *stage, int file, void **held);
+bool tm_gpu_stage_move(void *stage, void *held, void *memory, size_t bytes, size_t place, int stores);
+void tm_gpu_stage_release(void *held);
 
 /* -- outside of calls: for arrays that live on a device, and for their owners -- */
 

@@ -439,6 +439,28 @@ TM_HEADER T tm_atomic_update(T *place, F change) {
 TM_HEADER tm_uint32 tm_take_ticket(tm_uint32 *tickets) { return atomicAdd(tickets, 1u); }
 TM_HEADER void tm_reset_tickets(tm_uint32 *tickets) { atomicExch(tickets, 0u); }
 
+/* The lock of some blocks, for one thread of each: 1 while one of them has it. */
+TM_HEADER void tm_take_lock(tm_uint32 *lock) {
+  while (atomicCAS(lock, 0u, 1u) != 0u) {
+  }
+}
+TM_HEADER void tm_give_lock(tm_uint32 *lock) { atomicExch(lock, 0u); }
+
+/* Blocks in the order in which they start: the number of this one, of so many; its turn, and that of the next one. The
+   last one leaves 0 for the next launch. */
+TM_HEADER tm_uint32 tm_draw_number(tm_uint32 *numbers, tm_uint32 count) {
+  const tm_uint32 own = atomicAdd(numbers, 1u);
+  if (own + 1u == count) atomicExch(numbers, 0u);
+  return own;
+}
+TM_HEADER void tm_await_turn(tm_uint32 *turn, tm_int64 number) {
+  while (atomicAdd(turn, 0u) != (tm_uint32)number) {
+  }
+}
+TM_HEADER void tm_pass_turn(tm_uint32 *turn, tm_int64 number, tm_int64 count) {
+  atomicExch(turn, number + 1 == count ? 0u : (tm_uint32)number + 1u);
+}
+
 /* What CUDA has of its own: 32 and 64-bit integers (a signed 64-bit sum is an unsigned one), sums of floats. */
 #define TM_ATOMIC_NATIVE(name, cuda, T, As)                                     \
   TM_HEADER T tm_native_##name(T *place, T value) {                             \
@@ -547,7 +569,8 @@ TM_SHUFFLE(tm_shuffle_up, __shfl_up_sync)
 TM_SHUFFLE(tm_shuffle_down, __shfl_down_sync)
 TM_SHUFFLE(tm_shuffle_xor, __shfl_xor_sync)
 
-/* -- copies to shared memory that pass the registers by (sm_80 and newer): TM_ASYNC_COPY(to, from, 4, 8 or 16 bytes);
+/* -- copies to shared memory that pass the registers by (sm_80 and newer): TM_ASYNC_COPY(to, from, 4, 8 or 16 bytes), and
+   TM_ASYNC_FILL(to, from, bytes, given), which loads the first `given` bytes and stores zeros for the others;
    TM_ASYNC_COMMIT() ends a group, TM_ASYNC_WAIT_GROUPS(n) waits for all of this thread but the n newest groups. Other
    threads see them after a barrier that follows the wait. */
 
@@ -562,6 +585,17 @@ TM_HEADER void tm_async_copy(void *to, const void *from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" : : "r"(shared), "l"(from), "n"(bytes) : "memory");
   }
 }
+template <int bytes>
+TM_HEADER void tm_async_fill(void *to, const void *from, int given) {
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "an asynchronous copy has 4, 8 or 16 bytes");
+  const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(shared), "l"(from), "r"(given) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 : : "r"(shared), "l"(from), "n"(bytes), "r"(given) : "memory");
+  }
+}
 #define TM_ASYNC_COMMIT() asm volatile("cp.async.commit_group;" : : : "memory")
 #define TM_ASYNC_WAIT() asm volatile("cp.async.wait_all;" : : : "memory")
 #define TM_ASYNC_WAIT_GROUPS(count) asm volatile("cp.async.wait_group %0;" : : "n"(count) : "memory")
@@ -573,11 +607,22 @@ TM_HEADER void tm_async_copy(void *to, const void *from) {
   };
   *(piece *)to = *(const piece *)from;
 }
+template <int bytes>
+TM_HEADER void tm_async_fill(void *to, const void *from, int given) {
+  if (given == bytes) {
+    tm_async_copy<bytes>(to, from);
+    return;
+  }
+#pragma unroll
+  for (int byte = 0; byte < bytes; byte++)
+    ((unsigned char *)to)[byte] = byte < given ? ((const unsigned char *)from)[byte] : 0;
+}
 #define TM_ASYNC_COMMIT() ((void)0)
 #define TM_ASYNC_WAIT() ((void)0)
 #define TM_ASYNC_WAIT_GROUPS(count) ((void)0)
 #endif
 #define TM_ASYNC_COPY(to, from, bytes) tm_async_copy<bytes>(to, from)
+#define TM_ASYNC_FILL(to, from, bytes, given) tm_async_fill<bytes>(to, from, given)
 #endif
 
 /* -- products of small matrices in tensor cores: TM_MMA_m16n8k16(d00, d01, d10, d11, left.., right..) adds to the sums of

@@ -246,20 +246,29 @@ static void *shared_at(const void *key, size_t bytes, const char *name, size_t f
   return made;
 }
 
-static void async_copy(void *to, const void *from, unsigned bytes, void *place) {
+static void arrive(void *to, const void *from, unsigned bytes, unsigned given) {
+  memcpy(to, from, given);
+  memset((char *)to + given, 0, bytes - given);
+}
+
+static void async_copy(void *to, const void *from, unsigned bytes, unsigned given, void *place) {
   tm_worker *worker = tm_me;
   const bool checked = worker->launch->module->program->checked;
   if ((uintptr_t)to % bytes != 0 || (uintptr_t)from % bytes != 0) {
     tm_block_error(worker, LAUNCH_FAILED, "an asynchronous copy of %u bytes is not aligned to them", bytes);
     tm_leave_block(worker);
   }
+  if (given > bytes) {
+    tm_block_error(worker, LAUNCH_FAILED, "an asynchronous copy of %u bytes loads %u", bytes, given);
+    tm_leave_block(worker);
+  }
   if (worker->plain || (worker->early_copies && !checked)) {
-    memcpy(to, from, bytes);
+    arrive(to, from, bytes, given);
     return;
   }
   tm_fiber *self = worker->current;
   if (checked) {
-    tm_access(from, bytes, TM_READ, place);
+    if (given > 0) tm_access(from, given, TM_READ, place);
     tm_access(to, bytes, TM_IN_FLIGHT, place);
   }
   if (self->copies == self->copy_room) {
@@ -269,7 +278,7 @@ static void async_copy(void *to, const void *from, unsigned bytes, void *place) 
     self->copy = more;
     self->copy_room = room;
   }
-  self->copy[self->copies++] = (tm_pending_copy){to, from, bytes, self->group, place};
+  self->copy[self->copies++] = (tm_pending_copy){to, from, bytes, given, self->group, place};
 }
 
 static void async_commit(void) {
@@ -289,7 +298,7 @@ static void async_wait(unsigned newest, void *place) {
       self->copy[kept++] = *copy;
       continue;
     }
-    memcpy(copy->to, copy->from, copy->bytes);
+    arrive(copy->to, copy->from, copy->bytes, copy->given);
     if (!worker->launch->module->program->checked) continue;
     worker->landing = true;
     tm_access(copy->to, copy->bytes, TM_WRITE, place);
@@ -299,7 +308,7 @@ static void async_wait(unsigned newest, void *place) {
 }
 
 tm_simulator tm_services = {NULL, 0, NULL, NULL, barrier, meet, shared, shared_at, async_copy, async_commit, async_wait, tm_access, tm_misaligned,
-                            tm_fence, tm_ticket};
+                            tm_fence, tm_ticket, tm_take_lock, tm_give_lock, tm_await_turn, tm_draw};
 
 /* -- a block */
 

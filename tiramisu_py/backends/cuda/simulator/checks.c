@@ -1,9 +1,13 @@
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "simulator.h"
+
+/* How often a thread looks whether a lock is free. */
+enum { MOST_TRIES = 1 << 26 };
 
 /* The last write and two reads of every 4 bytes, of the devices' memory; of shared memory each worker has its own. */
 static tm_shadow *device_shadow;
@@ -169,8 +173,9 @@ void tm_fence(void) {
   tm_launch *launch = worker->launch;
   if (!launch->module->program->checked || worker->current == NULL) return;
   worker->current->fenced = worker->epoch;
-  if (launch->handovers != NULL && launch->handovers[worker->run - launch->first_run].tickets != NULL)
-    launch->handovers[worker->run - launch->first_run].acquired = worker->epoch;
+  if (launch->handovers == NULL) return;
+  tm_handover *const own = &launch->handovers[worker->run - launch->first_run];
+  if (own->tickets != NULL && own->acquired == 0) own->acquired = worker->epoch;
 }
 
 void tm_ticket(const uint32_t *tickets) {
@@ -183,14 +188,71 @@ void tm_ticket(const uint32_t *tickets) {
       (tm_handover){.tickets = tickets, .order = ++launch->taken, .released = worker->current->fenced};
 }
 
+static tm_handover *own_handover(const tm_worker *worker) {
+  tm_launch *launch = worker->launch;
+  if (launch->handovers == NULL) launch->handovers = calloc(launch->blocks, sizeof *launch->handovers);
+  if (launch->handovers == NULL) abort();
+  return &launch->handovers[worker->run - launch->first_run];
+}
+
+/* Whether this is a checked block, of which each runs to its end. */
+static bool is_checked(const tm_worker *worker) {
+  return worker->launch->module->program->checked && worker->current != NULL;
+}
+
+static void wait_longer(tm_worker *worker, uint32_t tried) {
+  if (is_checked(worker) || worker->launch->options.workers == 1 || tried > MOST_TRIES) {
+    const tm_dim b = worker->block;
+    tm_block_error(worker, LAUNCH_FAILED, "block (%u,%u,%u) waits for a lock that no block gives back", b.x, b.y, b.z);
+    tm_leave_block(worker);
+  }
+  sched_yield();
+}
+
+/* Blocks that have a lock one after another hand over what they did before a fence, when they give it back. */
+static void taken(tm_worker *worker, const uint32_t *lock) {
+  if (!is_checked(worker)) return;
+  tm_handover *const own = own_handover(worker);
+  *own = (tm_handover){.tickets = lock, .is_lock = true, .numbers = own->numbers, .order = ++worker->launch->taken};
+}
+
+void tm_take_lock(uint32_t *lock) {
+  uint32_t tried = 0;
+  for (uint32_t none = 0; !__atomic_compare_exchange_n(lock, &none, 1u, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); none = 0)
+    wait_longer(tm_me, ++tried);
+  taken(tm_me, lock);
+}
+
+void tm_await_turn(uint32_t *turn, uint32_t number) {
+  uint32_t tried = 0;
+  while (__atomic_load_n(turn, __ATOMIC_SEQ_CST) != number) wait_longer(tm_me, ++tried);
+  taken(tm_me, turn);
+}
+
+void tm_give_lock(uint32_t *lock, uint32_t next) {
+  tm_worker *worker = tm_me;
+  if (is_checked(worker) && own_handover(worker)->tickets == lock) own_handover(worker)->released = worker->current->fenced;
+  __atomic_store_n(lock, next, __ATOMIC_SEQ_CST);
+}
+
+void tm_draw(const uint32_t *numbers) {
+  if (is_checked(tm_me)) own_handover(tm_me)->numbers = numbers;
+}
+
 /* The next launch counts from 0 again. */
 void tm_check_tickets(tm_launch *launch) {
   if (launch->handovers == NULL || launch->failed != 0) return;
   for (uint64_t i = 0; i < launch->blocks; i++) {
-    const uint32_t *tickets = launch->handovers[i].tickets;
-    if (tickets == NULL || *tickets == 0) continue;
-    snprintf(launch->words, sizeof launch->words, "kernel %s: the number of tickets that its blocks have taken is %u at its end, not 0",
-             launch->kernel->name, *tickets);
+    const uint32_t *tickets = launch->handovers[i].tickets, *numbers = launch->handovers[i].numbers;
+    if ((tickets == NULL || *tickets == 0) && (numbers == NULL || *numbers == 0)) continue;
+    if (tickets == NULL || *tickets == 0)
+      snprintf(launch->words, sizeof launch->words, "kernel %s: %u numbers of blocks are still drawn at its end",
+               launch->kernel->name, *numbers);
+    else if (launch->handovers[i].is_lock)
+      snprintf(launch->words, sizeof launch->words, "kernel %s: a lock is still taken at its end", launch->kernel->name);
+    else
+      snprintf(launch->words, sizeof launch->words,
+               "kernel %s: the number of tickets that its blocks have taken is %u at its end, not 0", launch->kernel->name, *tickets);
     launch->failed = LAUNCH_FAILED;
     return;
   }

@@ -100,6 +100,11 @@ void tm_note_written(const void *place, size_t bytes);
 
 /* -- launches.c and blocks.c */
 
+void tm_take_lock(uint32_t *lock);
+void tm_give_lock(uint32_t *lock, uint32_t next);
+void tm_await_turn(uint32_t *turn, uint32_t number);
+void tm_draw(const uint32_t *numbers);
+
 typedef struct tm_module {
   void *library;
   const tm_simulated_program *program;
@@ -109,7 +114,9 @@ typedef struct tm_module {
 
 /* What a block hands over by the ticket that it takes, and takes over. Epochs count its barriers. */
 typedef struct tm_handover {
-  const uint32_t *tickets;
+  const uint32_t *tickets; /* or a lock */
+  bool is_lock;
+  const uint32_t *numbers; /* of which it has drawn one at its start */
   uint64_t order;     /* among all tickets of the launch; from 1 on */
   uint32_t released;  /* what it accessed in epochs before this one is seen by whoever takes a later ticket */
   uint32_t acquired;  /* in epochs after this one it sees what others have released; from 1 on, 0: never */
@@ -143,7 +150,7 @@ typedef enum tm_state { READY, AT_BARRIER, IN_WARP, RETURNED } tm_state;
 typedef struct tm_pending_copy {
   void *to;
   const void *from;
-  unsigned bytes, group;
+  unsigned bytes, given, group;
   void *place;
 } tm_pending_copy;
 

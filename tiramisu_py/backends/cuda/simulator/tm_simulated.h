@@ -89,6 +89,7 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
 #define tm_shuffle_xor(value, lane) TM_SHUFFLE_CALL(__LINE__, (me ^ other) > 31 ? me : me ^ other, (value), (lane))
 
 #define TM_ASYNC_COPY(to, from, bytes) tm_async_copy<bytes>(to, from)
+#define TM_ASYNC_FILL(to, from, bytes, given) tm_async_fill<bytes>(to, from, given)
 #define TM_ASYNC_COMMIT() tm_simulator_services->async_commit()
 #define TM_ASYNC_WAIT() tm_async_wait(0)
 #define TM_ASYNC_WAIT_GROUPS(count) tm_async_wait(count)
@@ -96,14 +97,19 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
 /* Calls whose return address is a place in the kernel: never inlined, and no accesses of their own. */
 #define TM_CALL static __attribute__((noinline, unused, no_sanitize("thread")))
 
-TM_CALL void tm_async_piece(void *to, const void *from, unsigned bytes) {
-  tm_simulator_services->async_copy(to, from, bytes, TM_PLACE);
+TM_CALL void tm_async_piece(void *to, const void *from, unsigned bytes, unsigned given) {
+  tm_simulator_services->async_copy(to, from, bytes, given, TM_PLACE);
 }
 TM_CALL void tm_async_wait(unsigned newest) { tm_simulator_services->async_wait(newest, TM_PLACE); }
 template <int bytes>
 TM_HEADER void tm_async_copy(void *to, const void *from) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "an asynchronous copy has 4, 8 or 16 bytes");
-  tm_async_piece(to, from, bytes);
+  tm_async_piece(to, from, bytes, bytes);
+}
+template <int bytes>
+TM_HEADER void tm_async_fill(void *to, const void *from, int given) {
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "an asynchronous copy has 4, 8 or 16 bytes");
+  tm_async_piece(to, from, bytes, (unsigned)given);
 }
 
 #if defined(TM_CHECKED)
@@ -175,6 +181,41 @@ TM_CALL void tm_reset_tickets(uint32_t *tickets) {
   tm_simulator_services->access(tickets, sizeof *tickets, TM_ATOMIC_ACCESS, TM_PLACE);
 #endif
   __atomic_store_n(tickets, 0u, __ATOMIC_SEQ_CST);
+}
+
+TM_CALL void tm_take_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->take(lock);
+}
+TM_CALL void tm_give_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->give(lock, 0u);
+}
+
+TM_CALL uint32_t tm_draw_number(uint32_t *numbers, uint32_t count) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(numbers, sizeof *numbers, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->draw(numbers);
+  const uint32_t own = __atomic_fetch_add(numbers, 1u, __ATOMIC_SEQ_CST);
+  if (own + 1u == count) __atomic_store_n(numbers, 0u, __ATOMIC_SEQ_CST);
+  return own;
+}
+TM_CALL void tm_await_turn(uint32_t *turn, int64_t number) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(turn, sizeof *turn, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->await(turn, (uint32_t)number);
+}
+TM_CALL void tm_pass_turn(uint32_t *turn, int64_t number, int64_t count) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(turn, sizeof *turn, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->give(turn, number + 1 == count ? 0u : (uint32_t)number + 1u);
 }
 
 TM_HEADER float rsqrtf(float x) { return 1.0f / sqrtf(x); }

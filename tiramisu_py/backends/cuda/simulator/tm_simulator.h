@@ -64,13 +64,18 @@ typedef struct tm_simulator {
   void *(*shared)(const void *key, size_t bytes, const char *name);
   /* An array of so many bytes from byte `first` on of the shared memory that the launch asks for. */
   void *(*shared_at)(const void *key, size_t bytes, const char *name, size_t first);
-  void (*async_copy)(void *to, const void *from, unsigned bytes, void *place);
+  /* Of `bytes` the first `given` ones are loaded, the others are zeros. */
+  void (*async_copy)(void *to, const void *from, unsigned bytes, unsigned given, void *place);
   void (*async_commit)(void);
   void (*async_wait)(unsigned newest, void *place);
   void (*access)(const void *address, size_t bytes, int kind, void *place);
   void (*misaligned)(const void *address, unsigned bytes, void *place);
   void (*fence)(void);
   void (*ticket)(const uint32_t *tickets);
+  void (*take)(uint32_t *lock);
+  void (*give)(uint32_t *lock, uint32_t next);
+  void (*await)(uint32_t *turn, uint32_t number);
+  void (*draw)(const uint32_t *numbers);
 } tm_simulator;
 
 /* What a library of kernels exports, under the name tm_simulated. */

@@ -1,0 +1,58 @@
+"""Results that depend on sums of their row: automatic schedules put all stages of a row before the next one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+
+N, K = tm.params("N K")
+i, k = tm.iters("i k")
+
+
+def normalised() -> tm.Function:
+    f = tm.Function("normalised", params=[N, K], assume="N >= 1 and K >= 1")
+    a, scale = f.input("a", tm.float32, [N, K]), f.input("scale", tm.float32, [K])
+    mean = f.reduction("mean", {i: N}, {k: K}, tm.sum, a[i, k] / tm.cast(tm.float32, K))
+    spread = f.reduction("spread", {i: N}, {k: K}, tm.sum, (a[i, k] - mean[i]) ** 2)
+    f.outputs(f.computation("out", {i: N, k: K}, (a[i, k] - mean[i]) / tm.sqrt(spread[i] + 1) * scale[k]))
+    return f
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_gradient_is_one_loop_over_rows_with_the_sums_of_columns(threads: int) -> None:
+    g = tm.vjp(normalised(), wrt=["a", "scale"])
+    chosen = g.step.auto_schedule("x86-64-v3", threads=threads)
+    said = chosen.explain()
+    assert "row by row" in said and "d_scale.update.reorder(i, k)" in str(chosen)
+    assert [line for line in g.step.pseudocode().splitlines() if line.startswith("    for i in")] == [
+        "    for i in 0 .. N" + ("  parallel(static):" if threads > 1 else ":")
+    ]
+    rng = np.random.default_rng(0)
+    for rows, columns in ((1, 1), (3, 19), (8, 64)):
+        given = {
+            "a": rng.standard_normal((rows, columns)).astype(np.float32),
+            "scale": rng.standard_normal(columns).astype(np.float32),
+            "d_out": rng.standard_normal((rows, columns)).astype(np.float32),
+        }
+        kernel = g.step.compile(threads=threads)
+        for found, right in zip(kernel(**given), g.step.evaluate(**given), strict=True):
+            np.testing.assert_allclose(found, right, rtol=2e-5, atol=2e-5)
+
+
+def test_sums_that_read_nothing_twice_stay_apart() -> None:
+    f = tm.Function("apart", params=[N, K])
+    a, b = f.input("a", tm.float32, [N, K]), f.input("b", tm.float32, [N, K])
+    first = f.reduction("first", {i: N}, {k: K}, tm.sum, a[i, k])
+    second = f.reduction("second", {i: N}, {k: K}, tm.sum, b[i, k])
+    f.outputs(f.computation("both", {i: N}, first[i] + second[i]))
+    assert "row by row" not in f.auto_schedule("x86-64-v3", threads=1).explain()
+
+
+def test_columns_alone_are_no_rows() -> None:
+    f = tm.Function("columns", params=[N, K])
+    a = f.input("a", tm.float32, [N, K])
+    total = f.reduction("total", {k: K}, {i: N}, tm.sum, a[i, k])
+    f.outputs(f.computation("out", {i: N, k: K}, a[i, k] / total[k]))
+    assert "row by row" not in f.auto_schedule("x86-64-v3", threads=1).explain()
