@@ -120,7 +120,9 @@ def work_on(f: tm.Function, graph: Graph) -> int:
             placed = queries.chosen_by_values(declared)
             loops = [name for name in declared.point_iterators if name not in placed]
             points = prod(queries.extent_at(declared, name, sizes) for name in loops)
-            total += points * len(queries.accesses(declared.expr))
+            reads = queries.accesses(declared.expr)
+            of_indices = {id(inner) for read in reads for index in read.indices for inner in queries.accesses(index)}
+            total += points * sum(id(read) not in of_indices for read in reads)
     return total
 
 
