@@ -54,7 +54,7 @@ def checked(workload: Workload, contender: str) -> Run:
         run()
     else:
         run = workload.others[contender](given)
-        found = np.asarray(run())
+        found = np.squeeze(np.asarray(run()))
     wanted = workload.wanted(given)
     if not np.allclose(found, wanted, rtol=2e-3, atol=2e-3 * float(np.abs(wanted).max())):
         raise SystemExit(f"{workload.name}: {contender} differs from the exact values")
