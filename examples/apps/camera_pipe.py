@@ -49,7 +49,7 @@ def algorithm() -> tm.Function:
     colours, matrix = demosaiced(f, sites), correction(f)
     here = [tm.cast(tm.int32, colours[j, (r + 1) % 2, (c + 1) % 2, (r + 1) // 2, (c + 1) // 2]) for j in range(3)]
     warm = matrix[k, 3] + matrix[k, 0] * here[0] + matrix[k, 1] * here[1] + matrix[k, 2] * here[2]
-    level = tm.clip(tm.cast(tm.int16, warm >> 8), 0, 1023)
+    level = tm.clip(tm.cast(tm.int32, tm.cast(tm.int16, warm >> 8)), 0, 1023)
     curved = f.computation("curved", [k, r, c], tm.cast(tm.uint8, tones(f)[level]))
     f.outputs(sharpened(f, curved))
     return f

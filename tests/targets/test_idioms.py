@@ -95,6 +95,8 @@ def ones(a: Array, b: Array) -> Array:
 BINARY: dict[str, tuple[tuple[DType, ...], Callable[[Array, Array], Array]]] = {
     "min": ((*INTEGERS, *FLOATS), least),
     "max": ((*INTEGERS, *FLOATS), most),
+    "less": (FLOATS, lambda a, b: np.where(a < b, a, b)),
+    "more": (FLOATS, lambda a, b: np.where(a > b, a, b)),
     "distance": (INTEGERS, distance),
     "add_saturated": (INTEGERS, added),
     "subtract_saturated": (INTEGERS, subtracted),

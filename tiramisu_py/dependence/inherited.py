@@ -76,7 +76,7 @@ def inherited(flow: Flow, home: Home, made: Callable[[MemoryAccesses], Flow]) ->
 def _is_plain(accesses: MemoryAccesses, home: Home) -> bool:
     """Whether places are the same in every order, and nothing but time orders executions; and tiles are all around."""
     program, buffer = accesses.program, home.buffer
-    if program.rank_axes or program.blocks is not None or program.buffers[buffer].scope:
+    if program.runs_on_ranks or program.buffers[buffer].scope:
         return False
     if any(storage.inner for storage in program.storages_in(buffer)):
         return False

@@ -33,7 +33,7 @@ def may_run_anywhere(program: Program, statement: Statement) -> bool:
     computation = program.algorithm.source(statement.source)
     if statement.role is not Role.UPDATE or not statement.guards or not isinstance(computation, Computation):
         return False
-    if program.rank_axes or program.blocks is not None or program.kernel_of(statement) is not None:
+    if program.runs_on_ranks or program.kernel_of(statement) is not None:
         return False
     tag = program.loops[statement.loops[-1]].tag if statement.loops else None
     if not isinstance(tag, Vector) or tag.combine not in (None, Combine.PRIVATE):

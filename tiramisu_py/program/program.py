@@ -130,6 +130,11 @@ class Program:
         """The statements that store values or take them: all but waits and barriers."""
         return tuple(s for s in self.statements.values() if s.acts)
 
+    @property
+    def runs_on_ranks(self) -> bool:
+        """Whether it says what ranks do: all of them, or one with blocks of its own."""
+        return self.rank_axes > 0 or self.blocks is not None
+
     def statements_of(self, source: str) -> tuple[Statement, ...]:
         """The statements that compute values of a computation (copies and combinations are not among them)."""
         return tuple(s for s in self.storing if s.source == source and s.role not in (Role.COPY, Role.COMBINE))

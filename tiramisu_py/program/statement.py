@@ -190,6 +190,16 @@ class Ahead:
     locality: int
 
 
+@dataclass(frozen=True)
+class Slides:
+    """A statement computes, in each iteration of `loop`, only values that no earlier one has, as `slide` was asked."""
+
+    loop: LoopId
+    along: str | None
+    by: int | None
+    origin: int
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """A set of executions of one computation.
@@ -212,8 +222,8 @@ class Statement:
     in whose memory an update stores, if that is not its own (see `program.ranks.combined_reductions`). Statements that
     were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT, BARRIER and TICKET
     statements have no source, no target and no meaningful body; their point is empty. `nontemporal` says whether, and
-    when, its stores go past the caches, `prefetches` which of its loads are prefetched, and `aligned` which value of a
-    row each iteration of a loop computes.
+    when, its stores go past the caches, `prefetches` which of its loads are prefetched, `aligned` which value of a
+    row each iteration of a loop computes, and `slides` along which loop it keeps values of earlier iterations.
     """
 
     name: str
@@ -239,6 +249,7 @@ class Statement:
     nontemporal: NonTemporal | None = None
     prefetches: tuple[Ahead, ...] = ()
     aligned: LineAlignment | None = None
+    slides: Slides | None = None
 
     @property
     def stores(self) -> bool:

@@ -41,7 +41,7 @@ def _messages(program: Program) -> Iterator[Finding]:
 def _products(program: Program) -> Iterator[Finding]:
     """Arrays with extents that are products, of a function on ranks: these have parts of dimensions."""
     arrays = [buffer for buffer in program.buffers.values() if buffer.argument and buffer.passed is not None]
-    if not arrays or not (program.rank_axes > 0 or program.blocks is not None):
+    if not arrays or not program.runs_on_ranks:
         return
     one, shapes = arrays[0], [f"[{', '.join(map(str, e))}]" for e in (arrays[0].passed_extents, arrays[0].extents)]
     message = (
@@ -59,7 +59,7 @@ def _strides(program: Program) -> Iterator[Finding]:
             message = f"{buffer.name} has strides, but is no array of the caller any more: it is not laid out by them"
             violation = Violation("reach", message, Witness({}), repair=f"give {buffer.name} no strides=")
             yield Finding.of(Key("strides", (buffer.name,)), violation)
-    ranked = program.rank_axes > 0 or program.blocks is not None
+    ranked = program.runs_on_ranks
     strided = [buffer.name for buffer in program.buffers.values() if buffer.strides is not None]
     if not strided or not (ranked or device_count(program)):
         return
@@ -83,7 +83,7 @@ def _strided_stores(program: Program) -> Iterator[Finding]:
 
 def _versions(program: Program) -> Iterator[Finding]:
     """Versions for constant sizes of a function that does not run on the host alone."""
-    ranked = program.rank_axes > 0 or program.blocks is not None
+    ranked = program.runs_on_ranks
     if not program.specialized or not (ranked or device_count(program)):
         return
     name = program.algorithm.name

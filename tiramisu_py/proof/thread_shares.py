@@ -28,7 +28,7 @@ def _faults(flow: Flow, loop: Loop, balance: str, inside: tuple[Statement, ...])
     program, first = flow.accesses.program, inside[0]
     what = f"loop {loop.name} of {first.handle} is shared by balance={balance}"
     repair = f"leave balance={balance} out of parallelize({loop.name})"
-    if program.rank_axes > 0 or program.blocks is not None:
+    if program.runs_on_ranks:
         yield _fault(loop, first, f"{what}, and {program.algorithm.name} runs on ranks, which have parts of it", repair)
     elif balance not in {source for s in program.acting for source in flow.accesses.sources(s)}:
         yield _fault(loop, first, f"{what}, which nothing reads", repair)

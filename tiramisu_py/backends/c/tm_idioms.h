@@ -35,6 +35,10 @@
 #define TM_GENERIC_min(V) TM_WHERE(V, (IN(a) < IN(b)) | (IN(a) != IN(a)), IN(a), IN(b))
 #define TM_GENERIC_max(V) TM_WHERE(V, (IN(a) > IN(b)) | (IN(a) != IN(a)), IN(a), IN(b))
 
+/* The first where it is less, or more, and else the second: where one is a NaN, too, as instructions of x86 have it. */
+#define TM_GENERIC_less(V) TM_WHERE(V, IN(a) < IN(b), IN(a), IN(b))
+#define TM_GENERIC_more(V) TM_WHERE(V, IN(a) > IN(b), IN(a), IN(b))
+
 /* Of integers, the larger less the smaller, which wraps as integers do. */
 #define TM_GENERIC_distance(V) \
   ((V)(TM_CHOSEN(TM_OWN_max_##V, TM_GENERIC_max(V))) - (V)(TM_CHOSEN(TM_OWN_min_##V, TM_GENERIC_min(V))))

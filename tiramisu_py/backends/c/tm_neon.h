@@ -68,6 +68,13 @@
 #define TM_OWN_max_float32x2 ~, TM_NEON_END(, gt, 32, float32x2_t)
 #define TM_OWN_min_float64x2 ~, TM_NEON_END(q, lt, 64, float64x2_t)
 #define TM_OWN_max_float64x2 ~, TM_NEON_END(q, gt, 64, float64x2_t)
+#define TM_NEON_CHOSEN(q, than, bits, T) vbsl##q##_f##bits(vc##than##q##_f##bits((T)a, (T)b), (T)a, (T)b)
+#define TM_OWN_less_float32x4 ~, TM_NEON_CHOSEN(q, lt, 32, float32x4_t)
+#define TM_OWN_more_float32x4 ~, TM_NEON_CHOSEN(q, gt, 32, float32x4_t)
+#define TM_OWN_less_float32x2 ~, TM_NEON_CHOSEN(, lt, 32, float32x2_t)
+#define TM_OWN_more_float32x2 ~, TM_NEON_CHOSEN(, gt, 32, float32x2_t)
+#define TM_OWN_less_float64x2 ~, TM_NEON_CHOSEN(q, lt, 64, float64x2_t)
+#define TM_OWN_more_float64x2 ~, TM_NEON_CHOSEN(q, gt, 64, float64x2_t)
 
 /* sums and differences that stay within the type; means */
 #define TM_OWN_add_saturated_uint8x16 ~, vqaddq_u8((uint8x16_t)a, (uint8x16_t)b)

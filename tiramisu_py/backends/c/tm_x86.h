@@ -405,6 +405,26 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 #define TM_OWN_saturated_int32_to_int16x4 ~, TM_TO_8(_mm_packs_epi32((__m128i)a, (__m128i)a))
 #endif
 
+/* The first of two floats where it is less, or more, and else the second. */
+#ifdef __AVX512F__
+#define TM_OWN_less_float32x16 ~, _mm512_min_ps((__m512)a, (__m512)b)
+#define TM_OWN_more_float32x16 ~, _mm512_max_ps((__m512)a, (__m512)b)
+#define TM_OWN_less_float64x8 ~, _mm512_min_pd((__m512d)a, (__m512d)b)
+#define TM_OWN_more_float64x8 ~, _mm512_max_pd((__m512d)a, (__m512d)b)
+#endif
+#ifdef __AVX__
+#define TM_OWN_less_float32x8 ~, _mm256_min_ps((__m256)a, (__m256)b)
+#define TM_OWN_more_float32x8 ~, _mm256_max_ps((__m256)a, (__m256)b)
+#define TM_OWN_less_float64x4 ~, _mm256_min_pd((__m256d)a, (__m256d)b)
+#define TM_OWN_more_float64x4 ~, _mm256_max_pd((__m256d)a, (__m256d)b)
+#endif
+#ifdef __SSE2__
+#define TM_OWN_less_float32x4 ~, _mm_min_ps((__m128)a, (__m128)b)
+#define TM_OWN_more_float32x4 ~, _mm_max_ps((__m128)a, (__m128)b)
+#define TM_OWN_less_float64x2 ~, _mm_min_pd((__m128d)a, (__m128d)b)
+#define TM_OWN_more_float64x2 ~, _mm_max_pd((__m128d)a, (__m128d)b)
+#endif
+
 #ifdef __SSE2__
 #define TM_OWN_add_saturated_uint8x16 ~, _mm_adds_epu8((__m128i)a, (__m128i)b)
 #define TM_OWN_subtract_saturated_uint8x16 ~, _mm_subs_epu8((__m128i)a, (__m128i)b)

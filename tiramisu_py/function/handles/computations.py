@@ -38,8 +38,8 @@ from tiramisu_py.schedule.instances.compact import Compact
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
-from tiramisu_py.schedule.locality.compute_at import ComputeAt
 from tiramisu_py.schedule.locality.copy_values import CopyValues
+from tiramisu_py.schedule.locality.moved_along import ComputeAt
 from tiramisu_py.schedule.locality.recompute import Recompute
 from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide

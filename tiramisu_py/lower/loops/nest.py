@@ -97,7 +97,7 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _bounds(self) -> ValueBounds:
         """Move tests of loaded values into the bounds of loops."""
         taken = self.reserved.union(self.variables.values())
-        on_ranks = self.program.rank_axes or self.program.grid or self.program.blocks is not None
+        on_ranks = self.program.runs_on_ranks or self.program.grid
         whole = [] if on_ranks else [array for array in self.arrays.values() if self._is_whole_before(array)]
         extents = {array.name: tuple(typed(extent, int64) for extent in array.buffer.extents) for array in whole}
         return ValueBounds(taken, self._declared, extents, self._may_be_unstarted, self._is_disturbed)

@@ -46,7 +46,7 @@ def order_repair(flow: Flow, read: MemoryAccess, writes: Sequence[MemoryAccess])
 def _rearranged(flow: Flow, read: MemoryAccess) -> str:
     """The commands that order a statement along its dependences on itself; "" if none are found."""
     statement, program = read.actor.statement, flow.accesses.program
-    plain = not program.rank_axes and program.blocks is None and not flow.kernels
+    plain = not program.runs_on_ranks and not flow.kernels
     if statement is None or not plain or not 0 < len(statement.loops) <= MOST_LOOPS:
         return ""
     try:
@@ -76,7 +76,7 @@ def overwriting_repair(flow: Flow, read: MemoryAccess) -> str:
     It is a shift of a statement in the loops of the read, or has the reader in the loops of the value that it reads.
     """
     reader, program = read.actor.statement, flow.accesses.program
-    if reader is None or program.rank_axes or program.blocks is not None or flow.kernels:
+    if reader is None or program.runs_on_ranks or flow.kernels:
         return ""
     whole = flow.accesses.read(reader, read.source)
     for write in flow.accesses.writers(read.home):

@@ -32,7 +32,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     program = flow.accesses.program
     if not program.kept:
         return
-    if program.rank_axes or program.blocks is not None or device_count(program):
+    if program.runs_on_ranks or device_count(program):
         uses = "GPUs" if device_count(program) else "ranks"
         yield _found(program.kept[0], "host", f"{program.algorithm.name} uses {uses}: keep is for the host alone")
         return

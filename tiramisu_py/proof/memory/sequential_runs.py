@@ -65,7 +65,7 @@ def is_sequential(flow: Flow, home: Home) -> bool:
     Runs know no values: they would execute what guards and facts about values exclude.
     """
     program = flow.accesses.program
-    if program.rank_axes or program.blocks is not None or flow.kernels:
+    if program.runs_on_ranks or flow.kernels:
         return False
     accesses = _all(flow, home)
     if any(map(flow.exclusions.restricts, accesses)):

@@ -281,7 +281,7 @@ def _begin(program: Program) -> str:
 
 
 def _own(program: Program) -> str:
-    if not program.rank_axes and program.blocks is None:
+    if not program.runs_on_ranks:
         return ""
     return "each rank reads only what it computes, receives, or has in its arrays"
 

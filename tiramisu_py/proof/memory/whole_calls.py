@@ -177,7 +177,7 @@ class _Passed:
 
     def _fills(self, dimension: int, axis: int) -> bool:
         """Whether the part of each call has as many elements along a dimension as the buffer along an axis."""
-        if self.program.rank_axes or self.program.blocks is not None:
+        if self.program.runs_on_ranks:
             return False  # a rank has a part of the array
         ranges = _sets(self.program, self.statement).ranges[self.moving[dimension]]
         ranges = ranges.intersect_params(self.program.context.params())

@@ -80,7 +80,7 @@ def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
     """Why the iterations of a statement past the end of a loop cannot be run; "" where they may be."""
     program = flow.accesses.program
     buffer = program.buffers[program.storages[statement.target].buffer]
-    if program.rank_axes or program.blocks is not None or statement.message is not None:
+    if program.runs_on_ranks or statement.message is not None:
         return "each rank computes only its own part"
     if statement.transfer is not None or buffer.memory not in (Memory.HOST, Memory.REGISTER):
         return f"{buffer.name} is not in the host's memory alone"

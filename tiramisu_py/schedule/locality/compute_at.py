@@ -8,7 +8,6 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.dependence.values_read import needed_values
@@ -17,14 +16,10 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loops_named, scope_of, statements
-from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
 from tiramisu_py.schedule.locality.holes import without_holes
-from tiramisu_py.schedule.locality.moved_along import Guest, as_they_were, guests_of, has_moved, taken_out, with_scopes
 from tiramisu_py.schedule.locality.needed_inside import is_closed, recurring, through_others
 from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
-from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
@@ -47,10 +42,10 @@ def compute_at(
     placed = buffer.argument or storage.chosen or shared
     if not placed:
         check_all_parts(program, names, "compute_at")
-    readers = _readers(program, source, scope)
-    needed = _needed(program, own, readers, scope)
+    readers = readers_in(program, source, scope)
+    needed = needed_at(program, own, readers, scope)
     for statement in own:
-        moved = _moved(program, statement, scope, needed)
+        moved = moved_to_needs(program, statement, scope, needed)
         if source in program.algorithm.wholes:
             moved = _without_repeated_loops(program, moved, len(scope))
         program = program.with_statement(moved)
@@ -62,36 +57,6 @@ def compute_at(
     if placed:
         return without_single_iterations(program)
     return without_single_iterations(settled(scoped(program, storage, scope, source)))
-
-
-def _with_guests(
-    program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: str, command: str
-) -> Program:
-    """Compute `source` inside the consumer's loops, together with what is computed in its own loops."""
-    own = statements(program, names)
-    guests = guests_of(program, own) if not is_start_of(own, statements(program, consumer)) else None
-    apart = taken_out(program, guests or ())
-    if not guests or not as_they_were(_inside_again(apart, guests, ()), program, guests):
-        return compute_at(program, source, names, consumer, level, command)
-    moved = compute_at(apart, source, names, consumer, level, command)
-    outer = scope_of(moved, consumer, level)
-    if not has_moved(moved, own):
-        return compute_at(program, source, names, consumer, level, command)
-    orders = (*program.orders, *moved.orders[len(apart.orders) :])
-    inside = with_scopes(_inside_again(moved, guests, outer), program, guests, own).with_(orders=orders)
-    return without_single_iterations(settled(inside))
-
-
-def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId, ...]) -> Program:
-    """The program with guests, readers first, in the loops that they had before, which are inside `outer` now."""
-    for guest in guests:
-        scope = (*outer, *guest.scope)
-        own = statements(program, guest.names)
-        needed = _needed(program, own, _readers(program, guest.source, scope), scope)
-        program = program.with_statement(*(_moved(program, statement, scope, needed) for statement in own))
-        for loop in {loop for name in guest.names for loop in program.statements[name].loops}:
-            check_nesting(program, loop)
-    return program
 
 
 def _start_at(program: Program, starts: list[Statement], scope: tuple[LoopId, ...], command: str) -> Program:
@@ -122,11 +87,11 @@ def _reading_scope(program: Program, source: str, consumer: Sequence[str], level
     return scope_of(program, reading if len(reading) == 1 else consumer, level)
 
 
-def _readers(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
+def readers_in(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
     return [s for s in program.with_this_loop(scope[-1]) if not _computes(s, source) and reads(program, s, source)]
 
 
-def _needed(program: Program, own: list[Statement], readers: list[Statement], scope: tuple[LoopId, ...]) -> isl.Map:
+def needed_at(program: Program, own: list[Statement], readers: list[Statement], scope: tuple[LoopId, ...]) -> isl.Map:
     """The values that each iteration needs: what it reads, and what leads to that in the same computation or others."""
     source, level = own[0].source, program.loops[scope[-1]].name
     whole = len(own) == len(program.statements_of(source))
@@ -208,7 +173,7 @@ def _read_relations(program: Program, source: str, readers: Sequence[Statement],
     return [o.apply_range(needed_values(program, r, source)) for o, r in zip(outer, readers, strict=True)]
 
 
-def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], needed: isl.Map) -> Statement:
+def moved_to_needs(program: Program, statement: Statement, scope: tuple[LoopId, ...], needed: isl.Map) -> Statement:
     """The statement with the loops `scope` before its own, and one execution for each value that an iteration needs.
 
     Given S, its value map V and needed = {o -> v}, the instances become {S[o, x] : V(x) in needed(o)}.
@@ -253,42 +218,3 @@ def _without_repeated_loops(program: Program, statement: Statement, scope: int) 
     ]
     function = sets.function(statement.frame, None, [coords[k] for k in kept])
     return replace(statement, loops=tuple(statement.loops[k] for k in kept), coords=function)
-
-
-# -- the commands as values
-
-
-@dataclass(frozen=True, eq=False)
-class ComputeAt(OnStatements):
-    """Compute, in each iteration of a loop of the consumer, the values that this iteration reads.
-
-    ::
-
-        for r, for c: bx[r, c]  -->   for r0, for c0:
-        for r0, c0, r1, c1:               for r, for c: bx[r, c]      (what the tile needs)
-            by[..]                        for r1, for c1: by[..]
-
-    Values that several iterations need are recomputed. The buffer shrinks to the values that one iteration needs,
-    with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
-    place. If computations outside the loop read this one, and the iterations read theirs, the values for these are
-    computed as well: the computations are moved into the loop by later commands. What earlier commands compute in
-    the loops of this computation moves along.
-
-    In the loop it comes before what reads it, and the whole nest after what it reads itself. Of the loops of this
-    name in a reduction (of its start and its update) the one that reads is meant. A recurrence is moved with all
-    values that lead to those read; `CommandError` is raised if iterations would repeat those of others.
-    Source: Halide and TIRAMISU, ``compute_at``.
-
-    The start of a reduction, ``C.init.compute_at(C.update, i0)``, moves into the loops of its update: each value is
-    started once, in the first iteration of `at` that adds a term to it. Values without terms are started where
-    all were, as a part of their own. Source: TVM, ``decompose_reduction``.
-    """
-
-    former = (("level", "at"),)
-
-    consumer: StatementsHandle
-    at: Iter
-
-    def applied(self, program: Program) -> Program:
-        names, others = self.names(program), statements_given(program, self.consumer)
-        return _with_guests(program, self.computation, names, others, inner_level(self.at), self.text)

@@ -1,4 +1,4 @@
-"""Guests: statements that are computed in the loops of another computation, and move along with it.
+"""compute_at with guests: what is computed in the loops of a computation moves along with it.
 
 ::
 
@@ -7,8 +7,8 @@
 A guest is taken out of the loops that it shares, its host is moved, and the guest is computed in the loops of its host
 again: for each iteration the values that this reads now. The program is all that this asks for. Given the iterations
 o of the loops that a guest shares, its own iterators x, and needed = {o -> v}, its instances must be
-{S[o, x] : V(x) in needed(o)}, as `compute_at` has made them; what has been changed since by another rule, as windows
-that slide are, stays where it is.
+{S[o, x] : V(x) in needed(o)}, as `compute_at` has made them, or what `slide` has left of these; what another rule has
+changed since stays where it is, and so does its host.
 """
 
 from __future__ import annotations
@@ -19,12 +19,24 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.extents import default_place
+from tiramisu_py.algorithm.domains.runs import stored_axes
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Role, Slides, Statement
 from tiramisu_py.program.storage import Buffer
 from tiramisu_py.records import dataclass
+from tiramisu_py.schedule.command_arguments import scope_of, statements
+from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
+from tiramisu_py.schedule.locality.compute_at import compute_at, moved_to_needs, needed_at, readers_in
+from tiramisu_py.schedule.locality.reduction_ends import is_start_of
+from tiramisu_py.schedule.locality.slide import slid
+from tiramisu_py.schedule.loops.order import inner_level
+from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
+from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.storage.shared_scope import settled
 from tiramisu_py.schedule.storage.store import scoped
 
 
@@ -35,9 +47,10 @@ class Guest:
     source: str
     names: tuple[str, ...]
     scope: tuple[LoopId, ...]
+    slides: Slides | None
 
 
-def guests_of(program: Program, own: Sequence[Statement]) -> list[Guest] | None:
+def _guests_of(program: Program, own: Sequence[Statement]) -> list[Guest] | None:
     """What is computed in the loops of `own`, readers first; None if a statement there cannot be taken out of them."""
     loops = {loop for statement in own for loop in statement.loops}
     names = {statement.name for statement in own}
@@ -50,9 +63,11 @@ def guests_of(program: Program, own: Sequence[Statement]) -> list[Guest] | None:
         if source == own[0].source or len(depths) > 1 or any(s.role is Role.COPY for s in mine):
             return None
         depth = depths.pop()
-        if len({s.loops[:depth] for s in mine}) > 1 or any(_outside(program, s, depth) is None for s in mine):
+        first = mine[0]
+        alike = all(s.loops[:depth] == first.loops[:depth] and s.slides == first.slides for s in mine)
+        if not alike or any(_outside(s, depth) is None for s in mine):
             return None
-        found.append(Guest(source, tuple(s.name for s in mine), mine[0].loops[:depth]))
+        found.append(Guest(source, tuple(s.name for s in mine), first.loops[:depth], first.slides))
     return _readers_first(program, found)
 
 
@@ -71,49 +86,57 @@ def _readers_first(program: Program, guests: Iterable[Guest]) -> list[Guest] | N
     return ordered
 
 
-def taken_out(program: Program, guests: Iterable[Guest]) -> Program:
+def _taken_out(program: Program, guests: Iterable[Guest]) -> Program:
     """The program with guests in nests of their own, and without the orders in which they take part."""
     names = {name for guest in guests for name in guest.names}
     for guest in guests:
-        apart = [_outside(program, program.statements[name], len(guest.scope)) for name in guest.names]
+        apart = [_outside(program.statements[name], len(guest.scope)) for name in guest.names]
         program = program.with_statement(*(statement for statement in apart if statement is not None))
     kept = tuple(order for order in program.orders if not names & {order.before, order.after})
     return program.with_(orders=kept)
 
 
-def _outside(program: Program, statement: Statement, depth: int) -> Statement | None:
-    """A statement without its outermost `depth` loops, which number its executions but say nothing of their values."""
-    space = statement.frame
+def _outside(statement: Statement, depth: int) -> Statement | None:
+    """A statement without its outermost `depth` loops; None if these say more than the iteration that needs the value.
+
+    The iteration of the last of these loops, along which a window slides, follows from the value.
+    """
+    count = depth
+    if statement.slides is not None:
+        if statement.loops[depth - 1 : depth] != (statement.slides.loop,):
+            return None
+        count = depth - 1
+    space, coords = statement.frame, sets.outputs(statement.coords)
     variables = sets.variables(space)
-    coords = sets.outputs(statement.coords)
-    if len(variables) < depth or not all(
-        coord.plain_is_equal(variable) for coord, variable in zip(coords[:depth], variables[:depth], strict=True)
-    ):
+    if len(variables) < count or not all(map(_is_equal, coords[:count], variables[:count])):
         return None
-    dims = statement.dims[depth:]
-    drop = sets.function(space, statement.name, variables[depth:])
-    instances = sets.with_dims(sets.as_set(statement.instances.apply(sets.graph(drop))), dims)
+    drop = sets.function(space, statement.name, variables[count:])
+    instances = sets.as_set(statement.instances.apply(sets.graph(drop)))
+    instances = sets.with_dims(instances, statement.dims[count:])
     own = instances.get_space()
-    at_zero = [sets.constant(own, 0)] * depth + sets.variables(own)
-    inside = sets.function(own, statement.name, at_zero)
-    point = sets.compose(inside, statement.point)
+    inside = sets.function(own, statement.name, [*[sets.constant(own, 0)] * count, *sets.variables(own)])
     kept = sets.function(space, None, coords[depth:])
-    rest = sets.compose(inside, kept)
+    point, rest = sets.compose(inside, statement.point), sets.compose(inside, kept)
     if not (_is_same(sets.compose(drop, point), statement.point) and _is_same(sets.compose(drop, rest), kept)):
         return None
     return replace(
-        statement, dims=tuple(dims), instances=instances, point=point, coords=rest, loops=statement.loops[depth:]
-    )
+        statement, dims=statement.dims[count:], instances=instances, point=point, coords=rest,
+        loops=statement.loops[depth:], slides=None,
+    )  # fmt: skip
+
+
+def _is_equal(a: isl.Aff, b: isl.Aff) -> bool:
+    return bool(a.plain_is_equal(b))
 
 
 def _is_same(a: isl.MultiAff, b: isl.MultiAff) -> bool:
     return bool(sets.without_dim_names(a).plain_is_equal(sets.without_dim_names(b)))
 
 
-def with_scopes(program: Program, before: Program, guests: Iterable[Guest], own: Sequence[Statement]) -> Program:
+def _with_scopes(program: Program, before: Program, guests: Iterable[Guest], own: Sequence[Statement]) -> Program:
     """The program with the buffers of what has moved along kept for each iteration of the loops where it is now.
 
-    `own` are the statements of the computation that moved, as they were `before`.
+    `own` are the statements of the computation that moved, as they were `before`; windows that slide have theirs.
     """
     loops = {loop for statement in own for loop in statement.loops}
     outer = _added(program, own[0])
@@ -135,7 +158,7 @@ def _added(program: Program, old: Statement) -> tuple[LoopId, ...]:
     return now[: len(now) - len(old.loops)]
 
 
-def has_moved(program: Program, own: Sequence[Statement]) -> bool:
+def _has_moved(program: Program, own: Sequence[Statement]) -> bool:
     """Whether each of these statements has all of its loops, inside the same additional ones."""
     added = {_added(program, statement) for statement in own}
     return len(added) == 1 and all(program.statements[s.name].loops == (*next(iter(added)), *s.loops) for s in own)
@@ -150,10 +173,100 @@ def _prefixed(program: Program, buffer: Buffer, outer: tuple[LoopId, ...]) -> Pr
     return program.with_buffer(replace(buffer, scope=(*outer, *buffer.scope)))
 
 
-def as_they_were(program: Program, before: Program, guests: Iterable[Guest]) -> bool:
-    """Whether guests have the same executions in two programs."""
-    names = [name for guest in guests for name in guest.names]
+def _as_they_were(program: Program, before: Program, guests: Iterable[Guest]) -> bool:
+    """Whether guests have the same executions in two programs, and windows the same rings."""
     return all(
         sets.plain(program.statements[name].instances).is_equal(sets.plain(before.statements[name].instances))
-        for name in names
+        and (guest.slides is None or _has_ring(program, before, name))
+        for guest in guests
+        for name in guest.names
     )
+
+
+def _has_ring(program: Program, before: Program, name: str) -> bool:
+    """Whether a statement that slides has the place in its buffer that it had before."""
+    now, old = (each.storages[each.statements[name].target] for each in (program, before))
+    scopes = [each.buffers[storage.buffer].scope for each, storage in ((program, now), (before, old))]
+    return scopes[0] == scopes[1] and bool(now.index.plain_is_equal(old.index))
+
+
+def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId, ...]) -> Program:
+    """The program with guests, readers first, in the loops that they had before, which are inside `outer` now."""
+    for guest in guests:
+        scope = (*outer, *guest.scope)
+        own = statements(program, guest.names)
+        needed = needed_at(program, own, readers_in(program, guest.source, scope), scope)
+        program = program.with_statement(*(moved_to_needs(program, statement, scope, needed) for statement in own))
+        if guest.slides is not None:
+            level = program.loops[guest.slides.loop].name
+            program = slid(_with_whole_box(program, guest, scope), guest.source, guest.names, level, guest.slides)
+        for loop in {loop for name in guest.names for loop in program.statements[name].loops}:
+            check_nesting(program, loop)
+    return program
+
+
+def _with_whole_box(program: Program, guest: Guest, scope: tuple[LoopId, ...]) -> Program:
+    """The program in which all values that an iteration needs have a place of their own, before a window slides."""
+    storage = program.storages[guest.source]
+    declared, buffer = program.algorithm.computations[guest.source], program.buffers[storage.buffer]
+    if storage.chosen or buffer.argument or len(list(program.storages_in(buffer.name))) > 1:
+        return program
+    plain = replace(storage, index=default_place(declared.domain, stored_axes(program.algorithm, declared)))
+    return scoped(program.with_storage(plain), plain, scope, guest.source)
+
+
+def _with_guests(
+    program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: str, command: str
+) -> Program:
+    """Compute `source` inside the consumer's loops, together with what is computed in its own loops."""
+    own = statements(program, names)
+    guests = _guests_of(program, own) if not is_start_of(own, statements(program, consumer)) else None
+    apart = _taken_out(program, guests or ())
+    if not guests or not _as_they_were(_inside_again(apart, guests, ()), program, guests):
+        return compute_at(program, source, names, consumer, level, command)
+    moved = compute_at(apart, source, names, consumer, level, command)
+    if not _has_moved(moved, own):
+        return compute_at(program, source, names, consumer, level, command)
+    orders = (*program.orders, *moved.orders[len(apart.orders) :])
+    inside = _inside_again(moved, guests, scope_of(moved, consumer, level))
+    inside = _with_scopes(inside, program, guests, own).with_(orders=orders)
+    return without_single_iterations(settled(inside))
+
+
+# -- the commands as values
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeAt(OnStatements):
+    """Compute, in each iteration of a loop of the consumer, the values that this iteration reads.
+
+    ::
+
+        for r, for c: bx[r, c]  -->   for r0, for c0:
+        for r0, c0, r1, c1:               for r, for c: bx[r, c]      (what the tile needs)
+            by[..]                        for r1, for c1: by[..]
+
+    Values that several iterations need are recomputed. The buffer shrinks to the values that one iteration needs,
+    with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
+    place. If computations outside the loop read this one, and the iterations read theirs, the values for these are
+    computed as well: the computations are moved into the loop by later commands. What earlier commands compute in
+    the loops of this computation moves along.
+
+    In the loop it comes before what reads it, and the whole nest after what it reads itself. Of the loops of this
+    name in a reduction (of its start and its update) the one that reads is meant. A recurrence is moved with all
+    values that lead to those read; `CommandError` is raised if iterations would repeat those of others.
+    Source: Halide and TIRAMISU, ``compute_at``.
+
+    The start of a reduction, ``C.init.compute_at(C.update, i0)``, moves into the loops of its update: each value is
+    started once, in the first iteration of `at` that adds a term to it. Values without terms are started where
+    all were, as a part of their own. Source: TVM, ``decompose_reduction``.
+    """
+
+    former = (("level", "at"),)
+
+    consumer: StatementsHandle
+    at: Iter
+
+    def applied(self, program: Program) -> Program:
+        names, others = self.names(program), statements_given(program, self.consumer)
+        return _with_guests(program, self.computation, names, others, inner_level(self.at), self.text)

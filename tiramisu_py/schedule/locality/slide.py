@@ -21,7 +21,7 @@ from tiramisu_py.dependence.values_read import existing
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Role, Slides, Statement
 from tiramisu_py.program.storage import Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements, whole
@@ -202,6 +202,16 @@ def _with_zero(space: isl.Space, axis: int) -> isl.MultiAff:
     return sets.function(space, None, forms)
 
 
+def slid(program: Program, source: str, names: Sequence[str], level: str, asked: Slides) -> Program:
+    """The program with the statements sliding along the loop `level`, and their buffer folded to a ring."""
+    sliding = _sliding(program, source, names, level)
+    window = window_of(program, sliding, asked.along, asked.by, asked.origin)
+    for statement in sliding.own:
+        made = replace(_slid(program, sliding, statement, window), slides=replace(asked, loop=sliding.loop))
+        program = program.with_statement(made)
+    return _folded(program, sliding, window)
+
+
 # -- the commands as values
 
 
@@ -244,8 +254,4 @@ class Slide(OnStatements):
     def applied(self, program: Program) -> Program:
         level, along = loop_name(self.loop), None if self.along is None else loop_name(self.along)
         by, origin = None if self.by is None else size(self.by, "by"), whole(self.origin, "origin")
-        sliding = _sliding(program, self.computation, self.names(program), level)
-        window = window_of(program, sliding, along, by, origin)
-        for statement in sliding.own:
-            program = program.with_statement(_slid(program, sliding, statement, window))
-        return _folded(program, sliding, window)
+        return slid(program, self.computation, self.names(program), level, Slides(-1, along, by, origin))

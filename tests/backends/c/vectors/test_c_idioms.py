@@ -99,6 +99,38 @@ def of_small(t: str) -> list[Case]:
     ]  # fmt: skip
 
 
+def of_numbers(t: str) -> list[Case]:
+    """Minima and maxima of floats with numbers: a NaN stays, and of equal zeros the second counts."""
+
+    def most(x: Array, y: Array) -> Array:
+        return np.where((x > y) | np.isnan(x), x, y).astype(t)
+
+    def least(x: Array, y: Array) -> Array:
+        return np.where((x < y) | np.isnan(x), x, y).astype(t)
+
+    dtype = np.dtype(t).type
+    return [
+        case
+        for number in map(dtype, (0.0, -0.0, 2.5))
+        for case in (
+            Case(f"at least {number}", lambda x, y, n=number: tm.maximum(x, n), lambda x, y, n=number: most(x, n)),
+            Case(f"at most {number}", lambda x, y, n=number: tm.minimum(x, n), lambda x, y, n=number: least(x, n)),
+            Case(f"or more {number}", lambda x, y, n=number: tm.maximum(n, x), lambda x, y, n=number: most(n, x)),
+            Case(f"or less {number}", lambda x, y, n=number: tm.minimum(n, x), lambda x, y, n=number: least(n, x)),
+        )
+    ]
+
+
+def of_low_bits() -> list[Case]:
+    """Integers of 32 bits that are made narrower, and as wide as before."""
+    return [
+        Case(f"low_{narrow}_{wide}",
+             lambda x, y, n=narrow, w=wide: tm.cast(getattr(tm, w), tm.cast(getattr(tm, n), x + y)),
+             lambda x, y, n=narrow, w=wide: (x + y).astype(n).astype(w))
+        for narrow in INTEGERS[:4] for wide in ("int32", "uint32")
+    ]  # fmt: skip
+
+
 def samples(t: str) -> tuple[Array, Array]:
     """All pairs of bytes; random and extreme pairs of other types."""
     if t.endswith("int8"):
@@ -121,8 +153,9 @@ def program(t: str, width: int) -> tuple[tm.Function, list[Case]]:
     """A function with an output for each case."""
     f = tm.Function(f"idioms_{t}", params=[N])
     x, y = f.input("x", getattr(tm, t), [N]), f.input("y", getattr(tm, t), [N])
-    cases = [*each(t), *(of_small(t) if t in INTEGERS[:4] else [])]
-    results = [f.computation(case.name, {i: N}, case.value(x[i], y[i])) for case in cases]
+    more = of_small(t) if t in INTEGERS[:4] else of_low_bits() if t in INTEGERS[4:6] else []
+    cases = [*each(t), *more, *(of_numbers(t) if t.startswith("float") else [])]
+    results = [f.computation(re.sub(r"\W", "_", case.name), {i: N}, case.value(x[i], y[i])) for case in cases]
     f.outputs(*results)
     for result in results:
         result.vectorize(i, width)

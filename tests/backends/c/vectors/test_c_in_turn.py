@@ -19,11 +19,11 @@ M, (n, c, x, q) = tm.params("M")[0], tm.iters("n c x q")
 TYPES = [tm.uint8, tm.int8, tm.uint16, tm.int32, tm.float32, tm.float64, tm.bool]
 
 
-def wider(dtype: tm.DType, lanes: int) -> tm.Function:
-    """Each element between two of a smaller picture: ``out[c] = a[c // 2]`` or ``b[c // 2]``."""
+def wider(dtype: tm.DType, lanes: int, source: tm.DType | None = None) -> tm.Function:
+    """Each element between two of a smaller picture: ``out[c] = a[c // 2]`` or ``b[c // 2]``, of another type."""
     f = tm.Function("wider", params=[M])
-    a, b = (f.input(name, dtype, [M]) for name in "ab")
-    out = f.computation("out", {c: 2 * M}, tm.select(c % 2 == 0, a[c // 2], b[c // 2]))
+    a, b = (f.input(name, source or dtype, [M]) for name in "ab")
+    out = f.computation("out", {c: 2 * M}, tm.cast(dtype, tm.select(c % 2 == 0, a[c // 2], b[c // 2])))
     f.outputs(out)
     out.split(c, 2, x, q)
     out.reorder(q, x)
@@ -47,6 +47,22 @@ def test_lanes_of_two_stores_alternate(dtype: tm.DType, lanes: int, target: str)
         a, b = (row.view(dtype.numpy) if not dtype.is_bool else row > 127 for row in bits)
         found = compiled.sanitised({"M": number}, a=a, b=b, out=np.zeros(2 * number, dtype.numpy))["out"]
         np.testing.assert_array_equal(found.view(np.uint8), np.stack([a, b], 1).ravel().view(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "source", "target"),
+    covering([(t, s) for t in (tm.uint8, tm.int8, tm.uint16, tm.int16) for s in (tm.int32, tm.uint32)], list(TARGETS)),
+    ids=str,
+)
+def test_lanes_that_are_made_narrower_alternate_before(dtype: tm.DType, source: tm.DType, target: str) -> None:
+    flags, register = TARGETS[target]
+    f = wider(dtype, 8, source)
+    assert not any("in_turn_" in text for text in f.source().values())
+    compiled = Compiled(f.lowered(), "-O0", *flags, *SANITISERS, register=register)
+    for number in (0, 1, 8, 25):
+        a, b = np.random.default_rng(number).integers(0, 256, (2, number * 4), np.uint8).view(source.numpy)
+        found = compiled.sanitised({"M": number}, a=a, b=b, out=np.zeros(2 * number, dtype.numpy))["out"]
+        np.testing.assert_array_equal(found, np.stack([a, b], 1).ravel().astype(dtype.numpy))
 
 
 @pytest.mark.parametrize(

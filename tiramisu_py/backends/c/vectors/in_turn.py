@@ -11,13 +11,15 @@ from collections.abc import Iterator, Sequence
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.backends.c.expressions.parentheses import call
+from tiramisu_py.algorithm.expressions import Cast, Expr
+from tiramisu_py.algorithm.types import DType, int32, strong, uint16, uint32
+from tiramisu_py.backends.c.expressions.parentheses import Code, call, cast, infix
 from tiramisu_py.backends.c.expressions.scalars import operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors.vectors import Vectors
 from tiramisu_py.ir import Comment, Node, Store
+from tiramisu_py.ir.arithmetic.intervals import saturated
 from tiramisu_py.ir.arithmetic.linear import along_lanes, difference
 from tiramisu_py.ir.rewriting import buffers_in
 from tiramisu_py.records import dataclass
@@ -59,13 +61,29 @@ class Pair:
         """One store of the lanes of both."""
         vectors = Vectors(scope, types, self.even.lanes)
         array = scope.arrays[self.even.store.buffer]
-        values = [vectors(operand(each.store.value, array.dtype)) for each in (self.even, self.odd)]
+        values = [operand(each.store.value, array.dtype) for each in (self.even, self.odd)]
         spaced = vectors.spaced(self.even.store.buffer, self.even.store.indices)
         assert spaced is not None
-        both = call(types.in_turn(array.dtype, self.even.lanes), *values)
+        both = _of_wide(vectors, values, array.dtype)
+        if both is None:
+            both = call(types.in_turn(array.dtype, self.even.lanes), *map(vectors, values))
         return cgen.Statement(
             call("TM_STORE", types.name(array.dtype, 2 * self.even.lanes), f"&{spaced[0]}", both).text
         )
+
+
+def _of_wide(vectors: Vectors, values: Sequence[Expr], dtype: DType) -> Code | None:
+    """The lanes of two in turn, where both are made narrower for it: put together first, and made narrower once."""
+    wides = [value.operand for value in values if isinstance(value, Cast) and saturated(value.operand, dtype) is None]
+    kinds = {strong(wide.dtype) for wide in wides}
+    if len(wides) < len(values) or not dtype.is_integer or dtype.bits > 16 or not kinds < {int32, uint32}:
+        return None
+    even, odd = map(vectors, wides)
+    bits, (kind,) = dtype.bits, kinds
+    both = infix("|", infix("&", even, Code(str(2**bits - 1))), infix("<<", odd, Code(str(bits))))
+    if bits == 8:
+        both = call(vectors.types.idioms.conversion(kind, uint16, vectors.lanes), both)
+    return cast(vectors.types.name(dtype, 2 * vectors.lanes), both)
 
 
 def paired(body: Sequence[Node], scope: Scope) -> list[list[Node] | Pair]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from tiramisu_py.algorithm.expressions import (
     COMPARISONS,
     Binary,
     Call,
     Cast,
+    Const,
     Expr,
     Iter,
     Select,
@@ -20,7 +23,7 @@ from tiramisu_py.algorithm.expressions import (
     constant,
 )
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.types import DType, float32, int32, int64, strong
+from tiramisu_py.algorithm.types import DType, float32, int32, int64, strong, uint8, uint16, uint32
 from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, host_function
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
@@ -37,6 +40,14 @@ from tiramisu_py.ir.arithmetic.linear import along_lanes
 #: The types of scalars that C broadcasts to a vector by itself.
 _SPREAD = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 _NAMED = {"//": "floor_div", "%": "mod", "<<": "shift_left", ">>": "shift_right"}
+
+
+def _number(e: Expr, dtype: DType) -> float | None:
+    """The value of a constant of a type that has instructions for minima, unless it is NaN."""
+    if not isinstance(e, Const) or not dtype.is_float or is_half(dtype):
+        return None
+    value = float(e.value)
+    return None if np.isnan(value) else value
 
 
 class Vectors:
@@ -133,13 +144,28 @@ class Vectors:
             case "+" if (dot := dots.weighted(self, e) or quads.fourfold(self, e)) is not None:
                 return dot
             case "min" | "max":
-                return self._operation(e.op, dtype, left, right)
+                return self._extreme(e.op, dtype, left, right)
             case "**":
                 name = f"tm_pow_{dtype.name}" if dtype.is_integer else "powf" if dtype.bits == 32 else "pow"
                 return self._mapped(name, dtype, left, right)
             case "//" | "%" | "<<" | ">>":
                 return self._shifted(e.op, left, right, dtype)
         return infix(e.op, self.side(left), self.side(right))
+
+    def _extreme(self, op: str, dtype: DType, left: Expr, right: Expr) -> Code:
+        """A minimum or maximum; where one of two floats is a number, it needs no test for NaN.
+
+        ``max(x, 1.0)`` is ``1.0 > x ? 1.0 : x``, which is x where that is NaN. Of equal operands the second counts:
+        ``max(x, 0.0)`` adds 0.0, which makes 0.0 of -0.0 and changes nothing else.
+        """
+        name = {"min": "less", "max": "more"}[op]
+        if _number(left, dtype) is not None:
+            return self._operation(name, dtype, left, right)
+        second = _number(right, dtype)
+        if second is None or (second == 0 and np.signbit(second)):
+            return self._operation(op, dtype, left, right)
+        found = self._operation(name, dtype, right, left)
+        return found if second != 0 else infix("+", found, self.side(right))
 
     def _shifted(self, op: str, left: Expr, right: Expr, dtype: DType) -> Code:
         """Shifts, and divisions that round down; one instruction if the right operand is a constant."""
@@ -181,6 +207,8 @@ class Vectors:
         target = self.type(dtype)
         if source == dtype:
             return self(e)
+        if (low := self._low_bits(e, dtype)) is not None:
+            return low
         if is_half(source):
             return self._of_float(half_floats.as_float(self, e), dtype)
         if isinstance(e, Ramp) and dtype.is_integer:
@@ -205,6 +233,21 @@ class Vectors:
         if clamped is not None:
             return call(self.types.idioms.saturated(source, dtype, self.lanes), self(clamped))
         return widths.converted(self.types, self(e), source, dtype, self.lanes)
+
+    def _low_bits(self, e: Expr, dtype: DType) -> Code | None:
+        """What is made narrower and as wide as before: its low bits, with their sign, and no lane moves."""
+        if not isinstance(e, Cast) or dtype not in (int32, uint32):
+            return None
+        inner, narrow = strong(e.operand.dtype), strong(e.dtype)
+        if inner not in (float32, int32, uint32) or not narrow.is_integer or narrow.bits >= 32:
+            return None
+        whole = self._converted(e.operand, int32)
+        if narrow in (uint8, uint16):
+            low = infix("&", whole, Code(str(narrow.limits[1])))
+        else:
+            unused = Code(str(32 - narrow.bits))
+            low = infix(">>", infix("<<", whole, unused), unused)
+        return low if dtype == int32 else cast(self.type(dtype), low)
 
     def _of_float(self, code: Code, dtype: DType) -> Code:
         """A vector of float32 in another type."""
