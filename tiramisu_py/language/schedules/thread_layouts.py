@@ -168,8 +168,6 @@ class ThreadLayouts:
             found = self._in_warps(part, axes, extents, outer)
         else:
             most = (self.warps, WARP) if len(axes) > 1 else (self.warps * WARP,)
-            if lanes > 1 and len(axes) > 1 and extents[-1] < WARP:
-                most = (self.warps * (WARP // extents[-1]), extents[-1])
             for axis, extent, count in zip(axes[-2:], extents[-2:], most, strict=True):
                 found.append(self._cut(part, axis, extent, count, axis, "part", outer))
         outermost = list(axes[:-2])
@@ -182,7 +180,11 @@ class ThreadLayouts:
         program = self.run.function.program
         if program.buffers[program.storages[value.name].buffer].memory is not Memory.SHARED:
             return 1
-        return neighbours(self.run, value, axes[-1], extents, self.warps * WARP)
+        lanes = neighbours(self.run, value, axes[-1], extents, self.warps * WARP)
+        if len(axes) > 1 and not self.fragments:  # a row is along x, where no thread is to be idle
+            while lanes > 1 and extents[-1] // lanes < min(extents[-1], WARP):
+                lanes //= 2
+        return lanes
 
     def _in_warps(self, part: Selection, axes: Sequence[Iter], extents: Sequence[int], outer: list[Iter]) -> list[Iter]:
         """The loops over warps, and over threads of a warp along y and x."""
