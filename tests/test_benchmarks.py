@@ -22,6 +22,9 @@ from benchmarks.apps import __main__ as apps
 from benchmarks.apps import cost, opencv, programs
 from benchmarks.auto import __main__ as auto
 from benchmarks.auto import programs as auto_programs
+from benchmarks.blocks import __main__ as blocks
+from benchmarks.blocks import worker as blocks_worker
+from benchmarks.blocks import workloads as blocks_workloads
 from benchmarks.common import one_processor, rounds, shared_arrays, tables
 from benchmarks.common.rounds import START
 from benchmarks.cpu import __main__ as cpu
@@ -409,3 +412,38 @@ def test_means_are_of_the_apps_that_halide_has(known: dict[str, programs.App]) -
     found = [measured(1.0, Halide=2.0), measured(1.0, Halide=8.0), measured(1.0, OpenCV=100.0)]
     assert apps.means(found) == "Threads: 1. Geometric mean over 2 apps: 4.00 (4.00)."
     assert apps.means(found[2:]) == "Nothing was measured beside Halide."
+
+
+BLOCK_PROGRAMS = {
+    "product": lambda: blocks_workloads.product(33), "softmax": lambda: blocks_workloads.softmax(3, 50),
+    "layer norm": lambda: blocks_workloads.layer_norm(3, 50),
+    "attention": lambda: blocks_workloads.attention(130, causal=False),
+    "sparse attention": lambda: blocks_workloads.sparse_attention(512),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BLOCK_PROGRAMS)
+def test_block_programs_that_are_measured_are_right(name: str) -> None:
+    workload = BLOCK_PROGRAMS[name]()
+    given = workload.given()
+    for made in workload.made.values():
+        f = made()
+        assert f.check().ok
+        inputs = [each for each, declared in f.algorithm.inputs.items() if not declared.scalar]
+        run, found = blocks_worker.ours(inputs, f.compile(fast=("contract",)), given, workload.scalars)
+        run()
+        np.testing.assert_allclose(found, workload.wanted(given), rtol=2e-3, atol=2e-3)
+
+
+def test_block_programs_are_compared_with_their_goals() -> None:
+    sparse, whole = blocks_workloads.sparse_attention(2048), blocks_workloads.attention(2048, causal=False)
+    ours = blocks_workloads.OURS
+    found = [
+        blocks.Measured(whole, 1, {ours: 8e-3, blocks_workloads.TORCH: 4e-3}),
+        blocks.Measured(sparse, 1, {ours: 2e-3}), blocks.Measured(sparse, 2, {ours: 1e-3}),
+    ]  # fmt: skip
+    told = [line[4:] for line in blocks.rows(found)]
+    assert told == [
+        ["PyTorch", "4", "0.50", "0.80", "no"], ["all blocks", "8", "4.00", "3.00", "yes"],
+        ["all blocks", "", "not measured", "3.00", ""],
+    ]  # fmt: skip

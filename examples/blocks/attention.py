@@ -1,4 +1,4 @@
-"""Causal attention: a program for a block of rows, which goes on with the maxima and sums of the columns so far.
+"""Attention, causal or not: a program for a block of rows, with the maxima and sums of the columns so far.
 
 Scores are never stored whole: a loop carries the largest score, the sum of exponentials and the weighted sum of a row.
 """
@@ -16,17 +16,18 @@ import tiramisu_py.language as tl
 
 
 @tm.jit
-def attention(Q, K, V, Out, scale, TM: tl.constexpr, TN: tl.constexpr, D: tl.constexpr):
+def attention(Q, K, V, Out, scale, TM: tl.constexpr, TN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr = True):
     L = Q.shape[0]
     rm, rd = tl.program_id(0) * TM + tl.arange(0, TM), tl.arange(0, D)
     q = tl.load(Q[rm[:, None], rd], mask=rm[:, None] < L, other=0)
     top, total = tl.full((TM,), -float("inf"), tl.float32), tl.zeros((TM,), tl.float32)
     acc = tl.zeros((TM, D), tl.float32)
-    for start in tl.range(0, (tl.program_id(0) + 1) * TM, TN):
+    for start in tl.range(0, (tl.program_id(0) + 1) * TM if CAUSAL else L, TN):
         rn = start + tl.arange(0, TN)
         k = tl.load(K[rn[:, None], rd], mask=rn[:, None] < L, other=0)
         v = tl.load(V[rn[:, None], rd], mask=rn[:, None] < L, other=0)
-        s = tl.where(rn[None, :] <= rm[:, None], tl.dot(q, tl.trans(k)) * scale, -float("inf"))
+        seen = (rn[None, :] <= rm[:, None]) if CAUSAL else (rn[None, :] < L)
+        s = tl.where(seen, tl.dot(q, tl.trans(k)) * scale, -float("inf"))
         high = tl.maximum(top, tl.max(s, axis=1))
         p, decay = tl.exp(s - high[:, None]), tl.exp(top - high)
         total = total * decay + tl.sum(p, axis=1)
@@ -35,10 +36,15 @@ def attention(Q, K, V, Out, scale, TM: tl.constexpr, TN: tl.constexpr, D: tl.con
     tl.store(Out[rm[:, None], rd], acc / total[:, None], mask=rm[:, None] < L)
 
 
-def attended(tile: int = 32, depth: int = 16) -> tuple[tm.Function, Any]:
+def attended(
+    tile: int = 32, depth: int = 16, causal: bool = True, columns: int | None = None
+) -> tuple[tm.Function, Any]:
+    """Blocks of `tile` rows, which take as many columns at a time, or so many."""
     f = tm.Function("attended", params=[L], assume="L >= 1")
     o, qkv = f.array("o", tm.float32, [L, depth]), [f.input(name, tm.float32, [L, depth]) for name in "qkv"]
-    run = attention[tl.cdiv(L, tile)](*qkv, o, f.scalar("scale", tm.float32), TM=tile, TN=tile, D=depth)
+    run = attention[tl.cdiv(L, tile)](
+        *qkv, o, f.scalar("scale", tm.float32), TM=tile, TN=columns or tile, D=depth, CAUSAL=causal
+    )
     f.outputs(o)
     return f, run
 

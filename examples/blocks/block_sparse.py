@@ -76,6 +76,28 @@ def dsd(start, head, column, A, V, Out, B: tl.constexpr, TD: tl.constexpr):
     tl.store(Out[z, r, i[:, None], rd], acc, mask=rd < D)
 
 
+@tm.jit
+def fused(column, Q, K, V, Out, scale, B: tl.constexpr, D: tl.constexpr):
+    """All three in one kernel, for one head and equally many blocks in each row: a program goes on with the maxima and
+    sums of its blocks so far.
+    """
+    r, i, j, rd = tl.program_id(0), tl.arange(0, B), tl.arange(0, B), tl.arange(0, D)
+    q = tl.load(Q[r, i[:, None], rd])
+    top, total = tl.full((B,), -1e30, tl.float32), tl.zeros((B,), tl.float32)
+    acc = tl.zeros((B, D), tl.float32)
+    for e in tl.range(0, column.shape[1]):
+        n = tl.load(column[r, e])
+        k = tl.load(K[n, j[:, None], rd])
+        v = tl.load(V[n, j[:, None], rd])
+        s = tl.dot(q, tl.trans(k)) * scale
+        high = tl.maximum(top, tl.max(s, axis=1))
+        p, decay = tl.exp(s - high[:, None]), tl.exp(top - high)
+        total = total * decay + tl.sum(p, axis=1)
+        acc = tl.dot(p, v, acc * decay[:, None])
+        top = high
+    tl.store(Out[r, i[:, None], rd], acc / tl.maximum(total, 1e-30)[:, None])
+
+
 def tables(f: tm.Function, *names: str) -> list[tm.Input]:
     """The tables of a pattern, as inputs."""
     known = {"head": H, "row": R, "column": R}
@@ -114,6 +136,16 @@ def sums(block: int = 8, columns: int = 16) -> tuple[tm.Function, Any]:
     a, v = f.input("a", tm.float32, [Z, E, block, block]), f.input("v", tm.float32, [Z, H, R, block, D])
     out = f.array("out", tm.float32, [Z, W, block, D])
     run = dsd[W, Z, tl.cdiv(D, columns)](*given, a, v, out, B=block, TD=columns)
+    f.outputs(out)
+    return f, run
+
+
+def attended(block: int = 8, depth: int = 16) -> tuple[tm.Function, Any]:
+    f = tm.Function("sparsely_attended", params=[R, E])
+    column = f.input("column", tm.int32, [R, E], values=(0, R))
+    q, k, v = (f.input(name, tm.float32, [R, block, depth]) for name in "qkv")
+    out = f.array("out", tm.float32, [R, block, depth])
+    run = fused[R](column, q, k, v, out, f.scalar("scale", tm.float32), B=block, D=depth)
     f.outputs(out)
     return f, run
 

@@ -179,3 +179,33 @@ def test_c_names_nothing_that_it_does_not_use() -> None:
     assert counts
     for _, scope in ((name, part) for name in set(counts) for part in text.split(f"const int64_t {name} =")[1:]):
         assert _ in scope.split("\n", 1)[1].split("const int64_t " + _, 1)[0]
+
+
+def test_columns_of_products_lie_side_by_side() -> None:
+    """k of ``tl.dot(q, tl.trans(k))`` is copied with its axes exchanged, and vectors of it are whole."""
+    f, run = declared(next(case for case in CASES if case.name == "attention"))
+    text = tm.recipes.blocks(run, on=tm.cores())
+    assert "\nk.store_in([rd, rn])" in text and "\nk.reorder(rd, rn)" in text and "\nv.store_in" not in text
+    (product,) = (line for line in text.splitlines() if line.startswith("product.update.reorder"))
+    assert product == "product.update.reorder(rn_tile, rm_tile, rd, rm_in, rn_in)"
+    updates = re.findall(r"// product\[.*\] \+= .*\n((?:.*\n){2})", f.source("x86-64-v4")["attention.c"])
+    assert updates and not any("TM_STRIDED" in update or "gather" in update for update in updates)
+
+
+def test_long_rows_have_several_vectors_of_partial_results() -> None:
+    @tm.jit
+    def totals(X, Y, LANES: tl.constexpr):
+        row, lane = tl.program_id(0), tl.arange(0, LANES)
+        tl.store(Y[row], tl.sum(tl.load(X[row, lane], mask=lane < X.shape[1], other=0), axis=0))
+
+    m, n = tm.params("m n")
+    for lanes, width in ((16, 16), (32, 16), (256, 64)):
+        f = tm.Function("totals", params=[m, n], assume=f"1 <= n <= {lanes}")
+        x, y = f.input("x", tm.float32, [m, n]), f.array("y", tm.float32, [m])
+        run = totals[m](x, y, LANES=lanes)
+        f.outputs(y)
+        assert f"x0, {width}, combine=tm.PRIVATE" in tm.recipes.blocks(run, on=tm.cores(vector=16)).replace(
+            "lane", "x0"
+        )
+        given = numbers(3, lanes - 3)
+        np.testing.assert_array_equal(f.compile()(given), given.sum(1))

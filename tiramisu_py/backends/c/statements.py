@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -45,7 +46,7 @@ from tiramisu_py.ir import (
     Store,
     Traced,
 )
-from tiramisu_py.ir.rewriting import expressions, loads_in, walk
+from tiramisu_py.ir.rewriting import expressions, walk
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
@@ -211,8 +212,6 @@ class Statements:
 
     def _let(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Let)
-        if _counts_variables_alone(node):
-            return self.emit(node.body, scope)
         lanes = scope.lanes.of(node.value)
         kind, name = self.c_type(node.value.dtype, lanes), scope.names[node.variable]
         near = gathers.prepared(node.value, scope, self.types) if lanes > 1 else None
@@ -222,7 +221,8 @@ class Statements:
             value = cgen.Assign(name, self._value(near.value, near.scope, lanes))
             lines = [cgen.Statement(f"{kind} {name}"), cgen.Block([*near.lines, value])]
         scope.enter(node, lanes)
-        return [*lines, *self.emit(node.body, scope)]
+        body = self.emit(node.body, scope)
+        return body if _only_counts(node) and not _names(body, name) else [*lines, *body]
 
     def _declare(self, node: Declare, scope: Scope) -> Lines:
         value = self._value(node.value, scope, node.lanes)
@@ -289,20 +289,20 @@ class Statements:
         return self.printers[node.memory](node, scope)
 
 
-def _counts_variables_alone(node: Let) -> bool:
-    """Whether a value is the count of masks alone that neither load nor store: what is computed between variables is
-    computed in all lanes, and no text has the count.
+def _only_counts(node: Let) -> bool:
+    """Whether a value is the count of masks alone: what is computed between variables is computed in all lanes, and
+    its text has no count.
     """
     if not any(isinstance(inner, Mask) for inner in walk(node.body)):
         return False
-    users = [each for each in walk(node.body) if any(node.variable in iterators(e) for e in expressions(each))]
-    return all(isinstance(user, Mask) and _is_of_variables(user.body) for user in users)
+    users = (each for each in walk(node.body) if any(node.variable in iterators(e) for e in expressions(each)))
+    return all(isinstance(user, Mask) for user in users)
 
 
-def _is_of_variables(node: Node) -> bool:
-    inside = list(walk(node))
-    plain = all(isinstance(each, Assign | Block | Comment | Declare) for each in inside)
-    return plain and not any(loads_in(e) for each in inside for e in expressions(each))
+def _names(lines: Lines, name: str) -> bool:
+    """Whether the text of statements has a name."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    return any(word.search(text) for line in lines for text in line.generate())
 
 
 def _is_update(value: Expr, target: Expr) -> bool:

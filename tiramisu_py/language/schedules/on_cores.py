@@ -7,18 +7,29 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.parts_of_sums import sum_on_cores
-from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, main_statement, placed
+from tiramisu_py.language.schedules.placement import (
+    PlacedValues,
+    axes_of,
+    block_axes,
+    extent_of_axis,
+    main_statement,
+    placed,
+)
+from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.toolchain.target_processor import Target, target
 
 #: The most lanes of a vector loop.
 MOST_LANES = 16
+#: The most partial results of a sum, or of a maximum.
+PARTIAL_RESULTS = 64
 #: The most vectors in a row of a tile.
 MOST_VECTORS = 4
 
@@ -37,6 +48,8 @@ def on_cores(run: KernelRun, where: Cores) -> None:
             whole = placed(run)
     except CommandError:  # of values that are made of each other in turns: each keeps loops of its own
         whole = unplaced(run)
+    for value in whole.values:
+        _columns_side_by_side(run, value, whole)
     for value in whole.values:
         _in_vectors(run, value, machine)
     for parted in run.sums:
@@ -114,6 +127,8 @@ def _reduced_in_vectors(
         _lanes_of_rows(run, value, handle, axes, terms, machine)
     elif terms:
         width = _width(run, value, terms[-1], machine)
+        while width < PARTIAL_RESULTS and extent_of_axis(run, value, terms[-1]) >= 4 * width:
+            width *= 2  # partial results of several vectors: no addition waits for the one before
         _tried(run, lambda: handle.update.vectorize(terms[-1], width, combine=Combine.PRIVATE))
 
 
@@ -158,11 +173,42 @@ def _tile(
         (i0, i1), (j0, j1) = _cut(run, row), _cut(run, column)
         update = handle.update
         update.tile(row, column, rows, columns, i0, j0, i1, j1)
-        update.reorder(i0, j0, *terms, i1, j1)
+        update.reorder(j0, i0, *terms, i1, j1)  # a panel of the right operand stays near for all rows
         update.unroll(i1)
         update.vectorize(j1, lanes, remainder="mask")
 
     _tried(run, apply)
+
+
+def _columns_side_by_side(run: KernelRun, value: ProgramValue, whole: PlacedValues) -> None:
+    """Store a block along the columns of the products that read it, where these have another axis of it in vectors.
+
+    So is k in ``tl.dot(q, tl.trans(k))``: it is copied with its axes exchanged, once for all rows.
+    """
+    axes = axes_of(run, value)
+    if value.name in run.stored or value.name not in whole.within or len(axes) != 2 or value.over:
+        return
+    found = {_axis_of_columns(run, reader, value) for reader in run.values if value.name in sources_of(reader)}
+    if found != {axes[0].name}:
+        return
+    turned, handle = [axes[1], axes[0]], run.function[value.name]
+
+    def apply() -> None:
+        handle.reorder(*turned)
+        handle.store_in(turned)
+        handle.store_at(*whole.within[value.name])
+
+    _tried(run, apply)
+
+
+def _axis_of_columns(run: KernelRun, reader: ProgramValue, value: ProgramValue) -> str:
+    """The axis of a block that is a product's last one; empty where it is read otherwise."""
+    axes, own = axes_of(run, reader), [each.name for each in value.domain]
+    reads = [access for access in accesses(reader.expr) if access.source == value.name]
+    if len(axes) < 2 or not reader.over or reader.name in run.stored or len(reads) != 1:
+        return ""
+    indices = [getattr(index, "name", "") for index in reads[0].indices]
+    return own[indices.index(axes[-1].name)] if axes[-1].name in indices else ""
 
 
 def _divisor(extent: int, least: int, most: int) -> int:

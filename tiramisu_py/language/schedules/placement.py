@@ -7,6 +7,9 @@ iteration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field, replace
+
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
@@ -25,11 +28,15 @@ ONCE = "p_once"
 
 @dataclass(frozen=True, eq=False)
 class PlacedValues:
-    """The loops over programs, outermost first, and the values in the order in which they are computed."""
+    """The loops over programs, outermost first, and the values in the order in which they are computed.
+
+    `within` says in which loop of which statement a value is computed, if it is in one of another's.
+    """
 
     programs: tuple[Iter, ...]
     main: Computation
     values: tuple[ProgramValue, ...]
+    within: Mapping[str, tuple[Selection, Iter]] = field(default_factory=dict)
 
 
 def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
@@ -56,10 +63,8 @@ def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
         if isinstance(handle, Reduction) and free and not (apart and run.combine_of_blocks(value.name)):
             handle.init.compute_at(handle.update, free[-1])
     anchors: dict[tuple[str, ...], Selection] = {}
-    for value in reversed(run.values):
-        if value.name not in run.stored:
-            _place(run, value, whole, anchors)
-    return whole
+    unstored = [value for value in reversed(run.values) if value.name not in run.stored]
+    return replace(whole, within={value.name: _place(run, value, whole, anchors) for value in unstored})
 
 
 def statement(run: KernelRun, value: ProgramValue) -> Selection:
@@ -213,25 +218,29 @@ def _cut(store: StoreInstances, place: Expr) -> tuple[Iter | None, Iter | None, 
     return Iter(program[0].name), Iter(axis[0].name), program[1]
 
 
-def _place(run: KernelRun, value: ProgramValue, whole: PlacedValues, anchors: dict[tuple[str, ...], Selection]) -> None:
-    """Compute a value in the innermost loop that it belongs to; values are placed after those that read them."""
+def _place(
+    run: KernelRun, value: ProgramValue, whole: PlacedValues, anchors: dict[tuple[str, ...], Selection]
+) -> tuple[Selection, Iter]:
+    """Compute a value in the innermost loop that it belongs to, which is returned; values are placed after those that
+    read them.
+    """
     handle, loops = run.function[value.name], tuple(loop_names(run, value))
     own = [each.name for each in value.domain]
     carries = value.name in sources_of(value) or any(each not in own for each in loops)
     if loops and not carries and loops in anchors:
         handle.compute_at(anchors[loops], Iter(loops[-1]))
-        return
+        return anchors[loops], Iter(loops[-1])
     outer = next(
         (anchors[loops[:k]] for k in range(len(loops), 0, -1) if loops[:k] in anchors and k < len(loops)), None
     )
     depth = max((k for k in range(len(loops)) if loops[:k] in anchors), default=0)
+    within = (main_statement(whole), whole.programs[-1])
     if outer is not None and set(loops[:depth]) <= set(own):
-        handle.compute_at(outer, Iter(loops[depth - 1]))
-    else:
-        handle.compute_at(main_statement(whole), whole.programs[-1])
+        within = (outer, Iter(loops[depth - 1]))
+    handle.compute_at(*within)
     _loops_first(run, value)
     if not loops:
-        return
+        return within
     reading = statement(run, value)
     if value.name in sources_of(value) and loops[-1] in own:
         handle.fold(Iter(loops[-1]), 1 if is_replaced(run, value) else 2)  # what an iteration reads of the one before
@@ -239,6 +248,7 @@ def _place(run: KernelRun, value: ProgramValue, whole: PlacedValues, anchors: di
         reading.fuse(anchors[loops], Iter(loops[-1]))
     else:
         anchors[loops] = reading
+    return within
 
 
 def is_replaced(run: KernelRun, value: ProgramValue) -> bool:
