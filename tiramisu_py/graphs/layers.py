@@ -209,7 +209,8 @@ class GraphRun:
         """The result of the layer; several as a tuple. Raises `ArgumentError`, naming what does not fit the graph."""
         made = self.forward(self.arguments(given))
         steps = self.layer.trace.outputs
-        found = tuple(self._unsorted(a) if s.loop == "edges" else a for s, a in zip(steps, made, strict=True))
+        unsorted = self.graph.in_given_order
+        found = tuple(unsorted(a) if s.loop == "edges" else a for s, a in zip(steps, made, strict=True))
         return found[0] if len(found) == 1 else found
 
     def gradients(self, weights: Any, **given: Any) -> dict[str, Array]:
@@ -230,7 +231,7 @@ class GraphRun:
             named[self.step.cotangents[step.label]] = array
         found = self.step({**self.arguments(given), **named})[len(outputs) :]
         return {
-            name: self._unsorted(gradient) if name in self.layer.trace.edge else gradient
+            name: self.graph.in_given_order(gradient) if name in self.layer.trace.edge else gradient
             for name, gradient in zip(self.step.wrt, found, strict=True)
         }
 
@@ -298,11 +299,6 @@ class GraphRun:
         if array.dtype != own:
             raise ArgumentError(f"{name} is an array of {array.dtype}, and {self.layer.name} computes in {own}")
         return np.asarray(array[self.graph.order] if of == "edges" else array, order="C")
-
-    def _unsorted(self, sorted_by_edge: Array) -> Array:
-        found = np.empty_like(sorted_by_edge)
-        found[self.graph.order] = sorted_by_edge
-        return found
 
     def __repr__(self) -> str:
         return f"<{self.layer.name} on {self.graph}>"
