@@ -197,6 +197,19 @@ def row(case: Case, mine: Found, peer: Found) -> list[str]:
 
 
 BOXES = "What a loop loads early is in n boxes of shared memory: num_stages=n here, n + 1 in Triton.\n\n"
+#: Why ours have more of something.
+WHY = """\n
+Counted is the text of the main loop, once: where ours is a loop inside of another one, or Triton's is unrolled, counts
+of kernels without products do not compare.
+
+- Products of float32: a thread has every fourth row and every 32nd column, so that it loads elements of its rows one by
+  one, where Triton's threads have tiles of neighbours and load 16 bytes of them at once.
+- Products of float16: fragments are loaded by `LDS`, 4 bytes each, or 2 bytes of each of two rows where the terms are
+  rows of the second factor; Triton has `ldmatrix`.
+- Softmax and layer norm: rows that are summed lie in shared memory, and each thread goes through a whole one; Triton
+  keeps them in registers, and adds them up by shuffles.
+- Attention: as for both products and sums; values that take turns in shared memory cost a barrier.
+"""
 HEADER = (
     "kernel: ours / Triton's", "shared bytes", "barriers", "FFMA", "HMMA", "other instructions", "others, for as many",
     "spills", "beyond the goals",
@@ -220,7 +233,7 @@ def main() -> None:
             print(rows[-1], flush=True)
     version = importlib.metadata.version("triton")
     text = BOXES + f"Compiled for sm_{given.arch}, with 4 warps, beside Triton {version}; nothing is run.\n\n"
-    report("blocks-triton", TITLE, text + table(HEADER, rows), given.save, "scripts/bench beside_triton")
+    report("blocks-triton", TITLE, text + table(HEADER, rows) + WHY, given.save, "scripts/bench beside_triton")
 
 
 if __name__ == "__main__":
