@@ -124,6 +124,15 @@ def moved(X, Y, B: tl.constexpr):
     y.store([r, 0], x.load([r - 1, -2]) + tl.full((B, 4), 1, tl.float32))
 
 
+def _powers(x: Array) -> Array:
+    return np.exp2(x / 4) + np.log2(abs(x) + 1) + np.sin(x) * np.cos(x) + (x + 0.5) ** 2
+
+
+def _converted(x: Array) -> Array:
+    whole = np.trunc(x * 1.5)
+    return whole + (x / 3).astype(np.float16) + (x > 2) + whole // 2 % 3
+
+
 def _conditions(x: Array) -> Array:
     n, found = -(-len(x) // BLOCK), np.empty_like(x)
     for p in range(n):
@@ -149,10 +158,10 @@ def _moved(x: Array) -> Array:
 
 CASES: list[tuple[Any, bool, Any, Callable[[Array], Array]]] = [
     (calls, False, np.float32, lambda x: x - 3),
-    (powers, False, np.float32, lambda x: np.exp2(x / 4) + np.log2(abs(x) + 1) + np.sin(x) * np.cos(x) + (x + 0.5) ** 2),
+    (powers, False, np.float32, _powers),
     (known, False, np.float32, lambda x: x + x.sum()),
     (added, False, np.float32, lambda x: np.pad(x, (0, -len(x) % BLOCK)).reshape(-1, BLOCK).sum(0)),
-    (converted, False, np.float32, lambda x: np.trunc(x * 1.5) + (x / 3).astype(np.float16) + (x > 2) + np.trunc(x * 1.5) // 2 % 3),
+    (converted, False, np.float32, _converted),
     (conditions, False, np.float32, _conditions),
     (bits, False, np.int32, lambda x: ((x & 5) | (x << 2)) ^ (x >> 1) ^ ~x),
     (products, True, np.float32, _products),
