@@ -111,6 +111,27 @@ def loaded(f: tm.Function, array: str) -> int:
     return found.sectors
 
 
+def test_a_vector_under_a_condition_is_loaded_only_where_it_holds() -> None:
+    """Rows from R on are zeros, and no elements of A."""
+    (N, R), (i, k, i0, i1, d, e) = tm.params("N R"), tm.iters("i k i0 i1 d e")
+    f = tm.Function("rows", params=[N, R], assume="R <= N")
+    A = f.input("A", tm.float32, [R, 8])
+    a = f.computation("a", {i: N, k: 8}, tm.select(i < R, A[i, k], 0))
+    out = f.computation("out", {i: N, k: 8}, a[i, 7 - k])
+    f.outputs(out)
+    out.split(i, 4, i0, i1)
+    out.tag_gpu(blocks=[i0], threads=[i1, k])
+    a.compute_at(out, i0)
+    a.store_in(tm.SHARED)
+    a.split(k, 4, d, e)
+    a.tag_gpu(threads=[i, d])
+    a.vectorize(e, 4)
+    f.derive_transfers()
+    rows = np.arange(40, dtype=np.float32).reshape(5, 8)
+    found = f.compile(device="simulator", sanitize=True)(A=rows, N=10)
+    np.testing.assert_array_equal(found, np.concatenate([rows, np.zeros((5, 8), np.float32)])[:, ::-1])
+
+
 @pytest.mark.slow
 def test_threads_load_neighbours_where_the_sizes_allow_it() -> None:
     with_facts, without = (pasted(halves(**given), num_warps=4) for given in ({"assume": "K mod 8 = 0"}, {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -175,12 +176,14 @@ def test_work_that_needs_its_own_boundary_first_stays_whole() -> None:
     assert report.ok, report
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_terms_that_need_no_message_come_first_unless_their_order_is_fixed(ordered: bool) -> None:
+@pytest.mark.parametrize(
+    "how", [{}, {"ordered": True}, {"determinism": "ordered"}, {"determinism": "everywhere"}], ids=str
+)
+def test_terms_that_need_no_message_come_first_unless_their_order_is_fixed(how: dict[str, Any]) -> None:
     f = tm.Function("weighted")
     k = tm.Iter("k")
     x, w = f.input("x", tm.float32, [16]), f.input("w", tm.float32, [3])
-    y = f.reduction("y", {r: 16}, {k: 3}, tm.sum, tm.select(r - k < 14, w[k] * x[r + 2 - k], 0.0), ordered=ordered)
+    y = f.reduction("y", {r: 16}, {k: 3}, tm.sum, tm.select(r - k < 14, w[k] * x[r + 2 - k], 0.0), **how)
     f.outputs(y)
     for array in (x, y):
         array.distribute_array([r], rank=r // 4)
@@ -188,6 +191,6 @@ def test_terms_that_need_no_message_come_first_unless_their_order_is_fixed(order
     y.update.reorder(q, k, r1)
     y.tag_distribute(q)
     f.derive_transfers(overlap=True)
-    assert bool(of_kind(f.program, "_interior")) != ordered
+    assert bool(of_kind(f.program, "_interior")) != (how in ({"ordered": True}, {"determinism": "ordered"}))
     report = f.check()
     assert report.ok, report

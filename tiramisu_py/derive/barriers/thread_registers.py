@@ -75,10 +75,9 @@ def _is_of_threads(nest: KernelNest, buffer: Buffer, using: Sequence[Statement])
 
 
 def _has_threads_inside(program: Program, buffer: Buffer, using: Sequence[Statement]) -> bool:
-    """Whether thread loops are inside of a buffer's scope, and none around it."""
-    if any(isinstance(program.loops[loop].tag, GpuThread) for loop in buffer.scope):
-        return False
-    return any(isinstance(program.loops[loop].tag, GpuThread) for s in using for loop in s.loops)
+    """Whether threads inside of a buffer's scope use it: it may be inside of the threads along another axis."""
+    inside = (loop for s in using for loop in s.loops if loop not in buffer.scope)
+    return any(isinstance(program.loops[loop].tag, GpuThread) for loop in inside)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ from tiramisu_py.schedule.instances.separate_cases import SeparateCases
 from tiramisu_py.schedule.locality.copy_values import CopyValues
 from tiramisu_py.schedule.locality.moved_along import ComputeAt
 from tiramisu_py.schedule.locality.recompute import Recompute
+from tiramisu_py.schedule.locality.replicate import Replicate
 from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
@@ -179,6 +180,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
 
     compute_at = command(ComputeAt)
     reverse_compute_at = command(ReverseComputeAt)
+    replicate = command(Replicate)
     inline = command(Inline)
     set_schedule = command(SetSchedule.called)
     time_tile = command(TimeTiles, gives=_new_parts)

@@ -82,11 +82,26 @@ def _in_words(flow: Flow, read: MemoryAccess, stored: Sequence[MemoryAccess], ba
         f"{reading(program, spot)} reads {words(spot.named)} in thread {_thread(mine)} of a block, and thread "
         f"{_thread(other)} has it in its registers, {witness}"
     )
+    written = write.actor.statement.handle
+    copies = _replicas(program, read, write.actor.statement)
     repair = (
-        f"give {read.actor.statement.handle} thread loops that run over it as those of "
-        f"{write.actor.statement.handle} do, or {read.source}.store_in(tm.SHARED)"
+        f"{copies}give {read.actor.statement.handle} thread loops that run over it as those of {written} do, or "
+        f"{read.source}.store_in(tm.SHARED)"
     )
     return Violation("reach", message, witness, repair=repair)
+
+
+def _replicas(program: Program, read: MemoryAccess, writer: Statement) -> str:
+    """The command that gives all threads along a reader's loop copies of a value that does not depend on it."""
+    reader = read.actor.statement
+    assert reader is not None and read.coords is not None
+    named = set[int]().union(*(sets.axes_of(form) for form in sets.outputs(read.value)))
+    for number, form in zip(reader.loops, sets.outputs(read.coords), strict=True):
+        loop = program.loops[number]
+        along = isinstance(loop.tag, GpuThread) and loop.name not in program.loop_names(writer)
+        if along and not sets.axes_of(form) & named:
+            return f"{writer.source}.replicate({loop.name}) and thread loops as those of {reader.handle}; or "
+    return ""
 
 
 def _thread(number: tuple[int, ...]) -> str:
