@@ -14,7 +14,6 @@ from typing import Any, get_args, get_origin
 
 from tiramisu_py.errors import TiramisuError
 from tiramisu_py.function import Function, load
-from tiramisu_py.language.kernel import Jit
 
 #: The name of a script's module while the command line runs it: what is under ``if __name__ == "__main__"`` is not run.
 MODULE = "__tiramisu__"
@@ -67,7 +66,7 @@ def _functions(script: str, name: str | None, arguments: Sequence[str] = ()) -> 
     if not values:
         values = {key: _called(path, key, make) for key, make in found.items() if _makes_function(path, make)}
     if not values:
-        kernels = [key for key, value in found.items() if isinstance(value, Jit) and value.__module__ == MODULE]
+        kernels = [key for key, value in found.items() if _is_kernel(value) and value.__module__ == MODULE]
         launched = f"; launch {', '.join(kernels)} in it: {kernels[0]}[grid](...), on its handles" if kernels else ""
         raise ScriptError(
             f"{script} has no scheduled function: let a global variable hold a tm.Function, or let a function without "
@@ -137,7 +136,7 @@ def _named(path: Path, found: dict[str, Any], name: str) -> Function:
 
 
 def _called(path: Path, name: str, make: Any) -> Function:
-    if isinstance(make, Jit):
+    if _is_kernel(make):
         raise ScriptError(
             f"{name} of {path} is a kernel: name a function that launches it, {name}[grid](...), on its handles"
         )
@@ -152,6 +151,11 @@ def _called(path: Path, name: str, make: Any) -> Function:
     if not isinstance(value, Function):
         raise ScriptError(f"{name} of {path} returned {made!r:.60}, and no tm.Function")
     return value
+
+
+def _is_kernel(value: Any) -> bool:
+    """Whether it is a ``@tm.jit``; the language is loaded by scripts that have kernels."""
+    return hasattr(type(value), "__tiramisu_source__")
 
 
 def _makes_function(path: Path, value: Any) -> bool:
