@@ -1,9 +1,10 @@
 """Products and convolutions of any size on GPUs, with the parameters of Tillet's kernels, and what chooses them.
 
 A program computes ML x NL results and goes through the terms in blocks of U, loaded `stages` - 1 blocks early, by so
-many warps. Where the results are few, KG programs, or accumulators, share the terms of each. Operands may be
-transposed; masks keep to the matrices. A convolution is the same product: its rows are the pixels of all images, its
-terms the channels under each weight of the filter, and no copy is made of the images.
+many warps. Where the results are few, the terms of each are shared: by KG programs, whose sums are added in memory, or
+by KG accumulators of one program, in registers or in shared memory. Operands may be transposed; masks keep to the
+matrices. A convolution is the same product: its rows are the pixels of all images, its terms the channels under each
+weight of the filter, and no copy is made of the images.
 
 Source: P. Tillet, "Blocked Algorithms for Neural Networks" (2020), 4.1: figures 4.3 and 4.4, listings 4.1 and 4.2.
 """
@@ -24,7 +25,7 @@ M, N, K, Z, CI, CO = tm.params("M N K Z CI CO")
 
 @tm.jit
 def product(
-    A, B, C, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, KG: tl.constexpr, WAY: tl.constexpr,
+    A, B, C, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, KG: tl.constexpr, COMBINE: tl.constexpr,
     TA: tl.constexpr, TB: tl.constexpr,
 ):  # fmt: skip
     M, N = C.shape
@@ -38,26 +39,57 @@ def product(
         a = tl.load(A[rk, rm[:, None]] if TA else A[rm[:, None], rk], mask=in_a, other=0)
         b = tl.load(B[rn, rk[:, None]] if TB else B[rk[:, None], rn], mask=in_b, other=0)
         acc = tl.dot(a, b, acc)
-    if WAY == "atomic":
-        tl.accumulate(C[rm[:, None], rn], acc, mask=inside, combine=tm.ATOMIC)
-    if WAY == "in turn":
-        tl.accumulate(C[rm[:, None], rn], acc, mask=inside, combine=tm.ORDERED)
-    if WAY == "whole":
+    if COMBINE is None:
         tl.store(C[rm[:, None], rn], acc, mask=inside)
+    else:
+        tl.accumulate(C[rm[:, None], rn], acc, mask=inside, combine=COMBINE)
+
+
+@tm.jit
+def product_in_parts(
+    A, B, C, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, KG: tl.constexpr, AXIS: tl.constexpr,
+    TA: tl.constexpr, TB: tl.constexpr,
+):  # fmt: skip
+    """KG accumulators, along the first axis: a thread has all those of a result; or along the second: it has one."""
+    M, N = C.shape
+    K = A.shape[0] if TA else A.shape[1]
+    rm, rn = tl.program_id(0) * ML + tl.arange(0, ML), tl.program_id(1) * NL + tl.arange(0, NL)
+    acc = tl.zeros((ML, KG, NL) if AXIS else (KG, ML, NL), tl.float32)
+    for k in tl.range(0, K, KG * U):
+        rk = k + tl.arange(0, KG)[:, None] * U + tl.arange(0, U)
+        row, term = rm[:, None, None] if AXIS else rm[:, None], rk if AXIS else rk[:, None, :]
+        a = tl.load(A[term, row] if TA else A[row, term], mask=(row < M) & (term < K), other=0)
+        down = rk[:, :, None]
+        b = tl.load(B[rn, down] if TB else B[down, rn], mask=(down < K) & (rn < N), other=0)
+        acc += tl.sum(a[:, :, :, None] * (b[None, :, :, :] if AXIS else b[:, None, :, :]), axis=2)
+    tl.store(C[rm[:, None], rn], tl.sum(acc, axis=AXIS), mask=(rm[:, None] < M) & (rn < N))
+
+
+#: How partial sums are combined in a program: the axis of its accumulators. And in memory, by programs.
+IN_PROGRAM = {"registers": 0, "shared memory": 1}
+IN_MEMORY = {
+    "atomic": tm.ATOMIC, "lock": tm.LOCK, "in turn": tm.ORDERED, "two passes": tm.TWO_PASS,
+    "last block": tm.LAST_BLOCK,
+}  # fmt: skip
 
 
 def made(
     rows: int, columns: int, terms: int, parts: int, way: str, warps: int, stages: int,
     first: bool = False, second: bool = False, dtype: tm.DType = tm.float32,
 ) -> tm.Function:  # fmt: skip
-    """A point: the kernel with its constants, on a GPU; the operands are transposed, or not."""
+    """A point: the kernel with its constants, on a GPU; `way` says how partial sums are combined, if not "whole"."""
     f = tm.Function("product", params=[M, N, K])
     A, B = f.input("A", dtype, [K, M] if first else [M, K]), f.input("B", dtype, [N, K] if second else [K, N])
     C = f.array("C", tm.float32, [M, N])
-    run = product[tl.cdiv(M, rows), tl.cdiv(N, columns), parts](
-        A, B, C, ML=rows, NL=columns, U=terms, KG=parts, WAY=way, TA=first, TB=second
-    )
+    constants: dict[str, Any] = {"ML": rows, "NL": columns, "U": terms, "KG": parts, "TA": first, "TB": second}
+    grid = tl.cdiv(M, rows), tl.cdiv(N, columns)
+    if way in IN_PROGRAM:
+        run = product_in_parts[*grid](A, B, C, AXIS=IN_PROGRAM[way], **constants)
+    else:
+        run = product[*grid, parts](A, B, C, COMBINE=IN_MEMORY.get(way), **constants)
     f.outputs(C)
+    if way == "registers":
+        f["acc"].store_in(tm.REGISTER)
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps, num_stages=stages)
     f.derive_transfers()
     return f
@@ -111,26 +143,44 @@ def convolved(
     return f
 
 
-#: Block sizes, partial results and how they are added, warps, and blocks that are loaded early.
+#: Block sizes, partial sums and how they are combined, warps, and blocks that are loaded early.
 SPACE = {
-    "rows": [16, 32], "columns": [16], "terms": [8], "parts": [1, 4], "way": ["whole", "atomic"], "warps": [2],
-    "stages": [1],
+    "rows": [16, 32], "columns": [16], "terms": [8], "parts": [1, 4], "way": ["whole", *IN_PROGRAM, *IN_MEMORY],
+    "warps": [2], "stages": [1],
+}  # fmt: skip
+#: Seconds for each element of a block whose partial sums are combined, on a pretended GPU.
+ADDED = {
+    "whole": 0, "registers": 1e-10, "shared memory": 5e-10, "atomic": 2e-9, "lock": 3e-9, "in turn": 4e-9,
+    "two passes": 2.5e-9, "last block": 2.5e-9,
 }  # fmt: skip
 
 
 def is_point(parts: int, way: str, **_: Any) -> bool:
-    """Whether partial results are added where there are some."""
+    """Whether partial sums are combined where there are some."""
     return (parts == 1) == (way == "whole")
 
 
 def multiprocessors(point: dict[str, Any], sizes: dict[str, int]) -> float:
     """Seconds on a pretended GPU of 32 multiprocessors: a law that no model is told."""
-    programs = -(-sizes["M"] // point["rows"]) * -(-sizes["N"] // point["columns"]) * point["parts"]
-    waves = -(-programs // 32)
-    terms = -(-sizes["K"] // point["parts"])
-    added = 2e-9 * point["rows"] * point["columns"] * (point["way"] == "atomic")
+    shared = point["parts"] if point["way"] in IN_MEMORY else 1
+    waves = -(-(-(-sizes["M"] // point["rows"]) * -(-sizes["N"] // point["columns"]) * shared) // 32)
+    terms = -(-sizes["K"] // shared)
+    added = ADDED[point["way"]] * point["rows"] * point["columns"]
     reuse = 1 / point["rows"] + 1 / point["columns"]
-    return 3e-6 + waves * (terms * point["rows"] * point["columns"] * 1e-10 * (0.2 + 8 * reuse) + added)
+    launches = 2 if point["way"] == "two passes" else 1
+    each = terms * point["rows"] * point["columns"] * 1e-10 * (0.2 + 8 * reuse)
+    return 3e-6 * launches + waves * (each + added)
+
+
+def sums_of_a_thread(rows: int, columns: int, parts: int, way: str, warps: int, **_: Any) -> float:
+    """The sums that a thread has in registers."""
+    return rows * columns * (parts if way in IN_PROGRAM else 1) / (32 * warps)
+
+
+def bytes_of_a_block(rows: int, columns: int, terms: int, parts: int, way: str, stages: int, **_: Any) -> int:
+    """The shared memory of a block: what it loads, early, and the accumulators that its threads share."""
+    loaded = 4 * terms * (rows + columns) * stages * (parts if way in IN_PROGRAM else 1)
+    return loaded + (4 * rows * columns * parts if way == "shared memory" else 0)
 
 
 def chooser(folder: Path) -> tm.InputAware:
@@ -139,9 +189,8 @@ def chooser(folder: Path) -> tm.InputAware:
         made, SPACE, where=is_point, timer=multiprocessors, database=folder / "samples.sqlite",
         filters=[
             filters.only_powers_of_two("rows", "columns", "terms"),
-            filters.limit("registers", lambda rows, columns, warps, **_: rows * columns / (32 * warps), most=16),
-            filters.limit("shared memory", lambda rows, columns, terms, stages, **_: 4 * terms * (rows + columns)
-                          * stages, most=48 * 1024),
+            filters.limit("registers", sums_of_a_thread, most=64),
+            filters.limit("shared memory", bytes_of_a_block, most=tm.GpuTarget.most_shared),
         ],
     )  # fmt: skip
 
@@ -161,11 +210,11 @@ if __name__ == "__main__":
         return numbers.integers(0, 5, shape).astype(np.float32)
 
     a, b = integers(21, 19), integers(19, 18)
-    for parts, way, first, second in ((2, "atomic", True, False), (2, "in turn", False, True)):
+    for parts, way, first, second in ((2, "registers", True, False), (2, "in turn", False, True)):
         f = made(16, 16, 8, parts, way, 2, 1, first, second)
         given = a.T.copy() if first else a, b.T.copy() if second else b
         np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(*given), a @ b)
     x, w = integers(2, 4, 5, 9), integers(9, 2, 2, 5)
     g = convolved(16, 16, 8, 2, (4, 5), 2)
     np.testing.assert_array_equal(g.compile(device="simulator", sanitize=True)(x, w), pixels(x, w))
-    print("right: products in parts that are added in any order and in turn, and a convolution")
+    print("right: products in parts that are added in registers and in turn, and a convolution")
