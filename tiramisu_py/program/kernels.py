@@ -254,6 +254,12 @@ def locking(program: Program, statement: Statement) -> bool:
     return any(is_locked(program, loop) for loop in statement.loops)
 
 
+def combines_atomically(program: Program, statement: Statement) -> bool:
+    """Whether threads of one block add to one element, atomically."""
+    tags = (program.loops[loop].tag for loop in statement.loops)
+    return any(isinstance(tag, GpuThread) and tag.combine is Combine.ATOMIC for tag in tags)
+
+
 def renewed(nest: KernelNest, program: Program) -> KernelNest:
     """This kernel, or this part of it, in a program to whose kernels statements have been added."""
     found = [one for one in kernels(program) if one.first == nest.first]

@@ -141,7 +141,7 @@ def softmax(m: int, n: int) -> Workload:
         e = np.exp(given["x"] - given["x"].max(1, keepdims=True).astype(np.float64))
         return np.asarray(e / e.sum(1, keepdims=True))
 
-    story = lambda: imported(EXAMPLES / "linear", "softmax").scheduled()  # noqa: E731
+    story = lambda: imported(EXAMPLES / "linear", "softmax", "linear_").scheduled()  # noqa: E731
     return Workload(
         f"softmax {m} x {n}", lambda: {"x": _normal(m, n)}, wanted, {OURS: lambda: rows_softmax(n), VALUES: story},
         {TORCH: by_torch}, {TORCH: 1.3, VALUES: 0.9}, 8 * m * n, "GB/s",

@@ -15,6 +15,8 @@ def imported(folder: Path, name: str, prefix: str = "") -> Any:
     """The module of a file in a folder, whose modules import each other; a prefix keeps equal names apart."""
     if (known := sys.modules.get(prefix + name)) is not None:
         return known
+    names = {each.stem for each in folder.glob("*.py")} if prefix else set()
+    hidden = {each: sys.modules.pop(each) for each in names & sys.modules.keys()}
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     try:
@@ -31,3 +33,4 @@ def imported(folder: Path, name: str, prefix: str = "") -> Any:
             for other in set(sys.modules) - before - {prefix + name}:
                 if Path(getattr(sys.modules[other], "__file__", None) or "/").parent == folder:
                     del sys.modules[other]
+        sys.modules.update(hidden)

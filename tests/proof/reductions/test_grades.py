@@ -187,3 +187,20 @@ def test_atomic_updates_of_blocks_are_repaired_by_two_passes() -> None:
     s.update.tag_gpu(blocks=[i, b], threads=[t], combine=tm.TREE, across=tm.TWO_PASS)
     f.derive_transfers()
     assert f.check().ok
+
+
+def test_trees_of_several_threads_that_add_to_one_element_come_in_any_order() -> None:
+    """Each thread k has a tree of its own, and all of them add to s[i], at different times of no common order."""
+    x, u = tm.iters("x u")
+    f = tm.Function("skewed")
+    a = f.input("a", tm.float32, [100, 64, 8])
+    s = f.reduction("s", {i: 100}, {k: 64, x: 8}, tm.sum, a[i, k, x], determinism="everywhere")
+    f.outputs(s)
+    s.init.tag_gpu(blocks=[i])
+    s.update.interchange(i, k).skew(k, i, 1, u).interchange(k, u)
+    s.update.split(k, 64, b, t).interchange(u, b)
+    s.update.tag_gpu(blocks=[b], threads=[t, x], combine=tm.TREE)
+    f.derive_transfers()
+    (violation,) = f.check().violations
+    assert "declared determinism='everywhere', but threads of a block add what their trees collect" in violation.message
+    assert violation.repair == "run loops of s.update on threads of which one tree has all terms of an element"

@@ -10,7 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.lacking import CXX, without_cxx
-from tests.schedule.devices.test_locks import K, N, i, i0, i1, k, k0, k1, sums
+from tests.schedule.devices.test_locks import K, N, i, i0, i1, k, k0, k1, of_threads, sums
 from tiramisu_py import ir
 from tiramisu_py.backends.cuda.kernel_text import signatures
 from tiramisu_py.backends.emitting import emit
@@ -49,6 +49,24 @@ def test_bits_are_those_of_one_thread_that_adds_all() -> None:
     for shape in ((0, 3), (3, 0), (1, 1)):
         given = ROWS[: shape[0], : shape[1]].copy()
         np.testing.assert_array_equal(checked(given), given.sum(1))
+
+
+@pytest.mark.skipif(without_cxx(), reason=CXX)
+def test_what_trees_collect_is_added_in_turn() -> None:
+    """Terms of a block in a tree, the blocks in their order: the same bits whichever block runs first."""
+    f = of_threads(
+        {"blocks": [i, k0], "combine": tm.ORDERED}, {"threads": [k1], "combine": tm.TREE}, determinism="everywhere"
+    )
+    report = f.check()
+    assert report.ok and str(report.determinism["s"]) == "everywhere"
+    f.validate(ROWS[:3, :7].copy())
+    wanted, terms = np.zeros(19, np.float32), np.pad(ROWS, ((0, 0), (0, 1)))
+    for first in range(0, 24, 4):
+        a, b, c, d = terms[:, first : first + 4].T
+        wanted += (a + c) + (b + d)
+    kernel = f.compile(device="simulator", sanitize=True)
+    for seed in range(4):
+        np.testing.assert_array_equal(kernel.seeded(seed)(ROWS), wanted)
 
 
 MUTATIONS = {

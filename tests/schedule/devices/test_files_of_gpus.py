@@ -181,8 +181,8 @@ def test_the_gpu_reads_and_writes_files_itself_where_cufile_loads(refuses: str, 
     notes.touch()
     paths = os.pathsep.join([str(tmp_path), os.environ.get("LD_LIBRARY_PATH", "")])
     around = {**os.environ, "LD_LIBRARY_PATH": paths, "TM_NOTES": str(notes), "TM_REFUSES": refuses}
-    program = Path(__file__).with_name("gpu_files_by_cufile.py")
-    subprocess.run([sys.executable, str(program), on_disk(folder)], check=True, env=around, cwd=tests.parent)
+    program = "tests.schedule.devices.gpu_files_by_cufile"
+    subprocess.run([sys.executable, "-m", program, on_disk(folder)], check=True, env=around, cwd=tests.parent)
     assert not os.listdir(folder)
     found = Counter[str]()
     for line in notes.read_text().splitlines():

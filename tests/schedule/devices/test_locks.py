@@ -126,6 +126,84 @@ def test_threads_of_one_block_have_no_lock_of_their_own() -> None:
     assert "combine=tm.ATOMIC), or tm.TREE" in violation.repair
 
 
+def of_threads(*commands: dict[str, object], **declared: object) -> tm.Function:
+    """Sums of rows, four terms of one in each block, on as many threads; the terms are tagged by several commands."""
+    f = tm.Function("sums", params=[N, K])
+    a = f.input("a", tm.float32, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, tm.sum, a[i, k], **declared)
+    f.outputs(s)
+    s.init.tag_gpu(blocks=[i])
+    s.update.split(k, 4, k0, k1)
+    for command in commands:
+        s.update.tag_gpu(**command)
+    f.derive_transfers()
+    return f
+
+
+@pytest.mark.parametrize("lock", [tm.LOCK, tm.ORDERED])
+@pytest.mark.parametrize("first", [0, 1])
+def test_threads_of_a_block_add_atomically_inside_of_the_lock(lock: object, first: int) -> None:
+    """Another block waits for the lock, and another thread of the block has it as well, in either order of commands."""
+    blocks = {"blocks": [i, k0], "combine": lock}
+    atomic = {"threads": [k1], "combine": tm.ATOMIC}
+    f = of_threads(blocks, atomic) if first else of_threads({**atomic, "blocks": [i, k0]}, blocks)
+    report = f.check()
+    assert report.ok and str(report.determinism["s"]) == "not_guaranteed"
+    steps = r"tm_(?:take_lock|await_turn)\(.*tm_atomic_add\(&s\[i\].*tm_(?:give_lock|pass_turn)\("
+    assert re.search(steps, f.source()["sums.cu"], re.DOTALL)
+    f.validate(ROWS[:3, :7].copy())
+
+
+def test_two_reductions_of_one_kernel_have_locks_along_different_loops() -> None:
+    """The lock of the first command stays, and all blocks have one lock: along each loop some add to one element."""
+    f = tm.Function("two", params=[N, K])
+    a = f.input("a", tm.float32, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, tm.sum, a[i, k])
+    t = f.reduction("t", {k: K}, {i: N}, tm.sum, a[i, k])
+    f.outputs(s, t)
+    s.init.tag_gpu(blocks=[i])
+    t.init.tag_gpu(blocks=[k])
+    t.update.interchange(k, i)
+    t.update.after(s.update, k)
+    for update in (s.update, t.update):
+        update.tag_gpu(blocks=[i, k], combine=tm.LOCK)
+    f.derive_transfers()
+    assert f.check().ok and f.source()["two.cu"].count("tm_take_lock(") == 1
+    f.validate(ROWS[:4, :3].copy())
+    s.update.tag_gpu(blocks=[i, k], combine=tm.ORDERED)  # it has an order along k, and t none along i
+    (violation, *_) = f.check().violations
+    assert violation.kind == "race" and "t[0]" in violation.message
+
+
+def test_what_a_tree_collects_is_added_inside_of_the_lock() -> None:
+    f = of_threads({"blocks": [i, k0], "combine": tm.LOCK}, {"threads": [k1], "combine": tm.TREE})
+    assert f.check().ok
+    steps = r"tm_parts\[.*tm_take_lock\(.*tm_atomic_add\(&s\[i\], s_update_partial\).*tm_give_lock\("
+    assert re.search(steps, f.source()["sums.cu"], re.DOTALL)
+    f.validate(ROWS[:3, :7].copy())
+
+
+def test_blocks_that_are_counted_do_not_wait_for_each_other() -> None:
+    """The lock of a later command, for a statement of the last block, is for all blocks of its loop."""
+    f = tm.Function("sums", params=[N, K], assume="K >= 1")
+    a = f.input("a", tm.float32, [N, K])
+    s = f.reduction("s", {}, {i: N, k: K}, tm.sum, a[i, k])
+    t = f.reduction("t", {}, {i: N}, tm.sum, a[i, 0])
+    f.outputs(s, t)
+    s.init.tag_gpu()
+    t.init.tag_gpu()
+    t.update.after(s.update, i)
+    s.update.tag_gpu(blocks=[k, i], counted=[k], combine=tm.ATOMIC)
+    t.update.tag_gpu(blocks=[i], combine=tm.LOCK)
+    f.derive_transfers()
+    (violation,) = f.check().violations
+    assert violation.kind == "reach" and "the blocks of loop i add one after another (t.update.tag_gpu(" in str(
+        violation
+    )
+    assert "the last block of loop k goes on with t.update" in violation.message
+    assert violation.repair == "use combine=tm.ATOMIC for loop i, or give t.update a kernel of its own"
+
+
 @pytest.mark.parametrize(
     ("tagged", "words"),
     [

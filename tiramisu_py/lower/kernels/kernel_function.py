@@ -49,9 +49,11 @@ from tiramisu_py.lower.statements.templates import of_operands
 from tiramisu_py.program.kernels import (
     KernelNest,
     axis_name,
+    combines_atomically,
     is_counted,
     is_in_order,
     is_locked,
+    is_tree,
     locking,
     meeting_threads,
     renewed,
@@ -165,15 +167,17 @@ class Maker:
             listed = [body_of(program, DomainPiece(statement.name, statement, wide, statement.body))]
         else:
             listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
-        atomic = statement.name not in self._locked and meeting_threads(renewed(nest, program), statement)
+        alone = statement.name in self._locked and not combines_atomically(program, statement)
+        atomic = not alone and meeting_threads(renewed(nest, program), statement)
         return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
 
     @cached_property
     def _locked(self) -> frozenset[str]:
-        """The statements that blocks run one after another, with a lock."""
-        return frozenset(
-            s.name for s in self.nest.statements if s.role is Role.UPDATE and locking(self.nest.program, s)
-        )
+        """The statements that blocks run one after another, with a lock: updates, and of a tree what merges it."""
+        nest = renewed(self.nest, self.nest.program)
+        updates = [s for s in nest.statements if s.role is Role.UPDATE and not is_tree(nest.program, s)]
+        merges = [s for s in nest.statements if s.role is Role.MERGE and meeting_threads(nest, s)]
+        return frozenset(s.name for s in (*updates, *merges) if locking(nest.program, s))
 
     def _inside(self, combined: Sequence[Tree]) -> dict[str, Instance]:
         """The arrays that are allocated in kernels."""

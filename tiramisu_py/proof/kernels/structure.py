@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.program.kernels import KernelNest, axis_name
+from tiramisu_py.program.kernels import KernelNest, axis_name, is_locked
 from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -129,6 +129,15 @@ def _parted(nest: KernelNest) -> Finding | None:
     if other is None or not nest.is_last:
         return None
     counting = other.blocks
+    locked = next((program.loops[loop] for loop in counting if is_locked(program, loop)), None)
+    if locked is not None:
+        counted = ", ".join(program.loops[loop].name for loop in other.counted)
+        message = (
+            f"the blocks of loop {locked.name} add one after another ({locked.tagged_by}), and in the same kernel the "
+            f"last block of loop {counted} goes on with {nest.handle}: its blocks cannot be counted and wait in turn"
+        )
+        repair = f"use combine=tm.ATOMIC for loop {locked.name}, or give {nest.handle} a kernel of its own"
+        return fault("reach", "locked", nest.statements[0], message, repair)
     names = ", ".join(program.loops[loop].name for loop in counting)
     if nest.blocks != tuple(loop for loop in counting if loop not in other.counted) or other.launch.grid is not None:
         first = nest.statements[0]

@@ -9,7 +9,7 @@ grade                  causes
 ``everywhere``         loops in another order, lanes, `rfactor`, `reassociate`, the tree of one block
 ``run_to_run``         private copies of threads in a static schedule; what depends on the number of ranks;
                        instructions that multiply matrices of floats
-``not_guaranteed``     atomic updates, dynamic schedules, several blocks that add to one element, MPI
+``not_guaranteed``     atomic updates, dynamic schedules, several blocks or trees that add to one element, MPI
 ====================== ===================================================================================
 
 Minima and maxima of floats are the same in any order but for the sign of zero and the payloads of NaN.
@@ -27,6 +27,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Determinism
 from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
@@ -35,6 +36,8 @@ from tiramisu_py.program.machine.tensor_instructions import TensorInstruction, t
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.proof.kernels.threads import nests_by_statement
 from tiramisu_py.proof.memory.races import pair_spots, race_at
 from tiramisu_py.proof.reductions.bits import (
     Pairs,
@@ -173,6 +176,7 @@ def _reordered(flow: Flow, computation: Computation) -> Iterator[Cause]:
         yield Cause(Determinism.EVERYWHERE, what, repair, pairs)
     for a in chains.updates:
         yield from _by_executors(chains, a)
+        yield from _by_threads(chains, a)
         for b in chains.updates:
             if a.home == b.home:
                 yield from _by_loops(chains, a, b)
@@ -200,6 +204,26 @@ def _by_executors(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
     for pairs in combined_apart(chains, merge):
         yield replace(_of_ranks(chains.flow.accesses.program, statement), pairs=pairs)
         return
+
+
+def _by_threads(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
+    """Trees of several threads of a block that merge into one element, with no barrier between them."""
+    statement, flow = merge.actor.statement, chains.flow
+    assert statement is not None
+    if merge.role is not Role.MERGE or statement.combination is None or merge.buffer.memory is Memory.REGISTER:
+        return
+    nests = nests_by_statement(flow)
+    nest = nests.get(merge.actor.name)
+    for other in chains.updates:
+        if nest is None or other.home != merge.home or nests.get(other.actor.name) is not nest:
+            continue
+        met = kernel_order.contending(nest, merge, other, flow.same_place(merge, other))
+        bad = met if met.is_empty() else kernel_order.unsynchronised(nest, merge, other, met)
+        if not bad.is_empty():
+            what = "threads of a block add what their trees collect to one element, in the order in which they come"
+            repair = f"run loops of {statement.handle} on threads of which one tree has all terms of an element"
+            yield Cause(Determinism.NOT_GUARANTEED, what, repair, (merge, other, bad))
+            return
 
 
 def _of_ranks(program: Program, merge: Statement) -> Cause:
