@@ -54,7 +54,7 @@ CASES: dict[str, Callable[[], tm.Function]] = {
     "product, split sums": lambda: scheduled(*module_of("gemm").product(4)),
     "product, transposed": lambda: module_of("any_size").made(32, 32, 8, 2, "atomic", 2, 1, True, True),
     "product, partial sums in registers": lambda: module_of("any_size").made(16, 16, 8, 4, "registers", 2, 1),
-    "product, partial sums in shared memory": lambda: module_of("any_size").made(16, 16, 8, 4, "shared memory", 2, 1),
+    "product, partial sums in shared memory": lambda: module_of("any_size").made(16, 16, 8, 2, "shared memory", 2, 1),
     "product, 16 bytes at once": lambda: whole_product(tm.float32, 2),
     "product of halves, 16 bytes at once": lambda: whole_product(tm.float16, 1),
     "product of halves, three stages": lambda: whole_product(tm.float16, 3),
