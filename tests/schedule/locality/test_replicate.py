@@ -57,6 +57,23 @@ def test_a_loop_on_no_threads_overwrites_what_the_next_copy_reads() -> None:
     assert ("overwritten", 2) in found
 
 
+@pytest.mark.parametrize(
+    ("memory", "repair"),
+    [
+        (tm.REGISTER, "run loop j on threads"),
+        (tm.HOST, "run loop j on threads and total.store_in(tm.REGISTER)"),
+    ],
+)
+def test_copies_of_a_sum_that_no_threads_compute_are_told_to(memory: tm.Memory, repair: str) -> None:
+    f, _, _, top, total = rows()
+    total.store_in(memory)
+    top.replicate(j)
+    total.replicate(j)
+    found = next(violation for violation in f.check().violations if violation.kind == "reduction")
+    assert found.message.startswith("total[0, 0] is started twice")
+    assert found.repair == f"each thread has one copy: {repair}"
+
+
 def test_a_copy_has_the_iterations_of_all_that_reads_it() -> None:
     """Two readers along loops of one name, of which one starts later, and a recurrence that starts in between."""
     N, T = tm.params("N T")
