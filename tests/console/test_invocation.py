@@ -75,6 +75,34 @@ also_plain = plain
 tiled = made("g")
 """
 
+KERNELS = """
+from __future__ import annotations
+from typing import Any
+import tiramisu_py as tm
+import tiramisu_py.language as tl
+
+M, = tm.params("M")
+
+@tm.jit
+def doubled(X, Y, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    y = 2 * tl.load(X[i], mask=i < X.shape[0], other=0)
+    tl.store(Y[i], y, mask=i < Y.shape[0])
+"""
+
+LAUNCHED = """
+def launched(more: int = 0) -> tuple[tm.Function, Any]:
+    f = tm.Function("twice", params=[M])
+    x, y = f.input("x", tm.float32, [M]), f.array("y", tm.float32, [M + more])
+    run = doubled[tl.cdiv(M, 8)](x, y, B=8)
+    f.outputs(y)
+    tm.recipes.blocks(run, on=tm.cores())
+    return f, run
+
+def too_few() -> tuple[tm.Function, Any]:
+    return launched(8)
+"""
+
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """The exit code of a command, and what it printed on both streams."""
@@ -414,6 +442,30 @@ def test_doctor_warns_of_a_launcher_of_another_mpi(
         assert bool(warned) == (family == other)
         if warned:
             assert f"{launcher} is of {other}, and programs are linked with {here}" in warned
+
+
+def test_block_programs_are_shown_counted_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the examples have them: a function that returns the scheduled one, and the run of its kernel."""
+    script = written(tmp_path, KERNELS + LAUNCHED)
+    code, out, _ = run(capsys, "check", script)
+    assert code == 1 and "---- launched ----\ntwice: proven" in out
+    assert "no program stores y[" in out.split("---- too_few ----")[1]
+    one = (script, "-f", "launched")
+    assert "parallel(static)" in run(capsys, "show", *one)[1]
+    _, out, _ = run(capsys, "show", *one, "--explain", "y_2")
+    assert out.index("y_2, as declared") < out.index("y_2.compute_at(y, p0)")
+    assert "y.parallelize(p0)\n" in run(capsys, "show", *one, "--commands")[1]
+    assert run(capsys, "show", *one, "-o", tmp_path / "twice.html")[0] == 0
+    assert "the caller's" in run(capsys, "cost", *one, "M=100")[1]
+    assert "#pragma omp parallel for" in run(capsys, "emit", *one)[1]
+
+
+def test_a_kernel_alone_is_no_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = written(tmp_path, KERNELS)
+    code, _, err = run(capsys, "check", script)
+    assert code == 2 and "-> tm.Function; launch doubled in it: doubled[grid](...), on its handles" in err
+    code, _, err = run(capsys, "check", script, "-f", "doubled")
+    assert code == 2 and "is a kernel: name a function that launches it, doubled[grid](...)" in err
 
 
 def test_a_saved_function_is_a_script_too(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

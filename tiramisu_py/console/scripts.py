@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from tiramisu_py.errors import TiramisuError
 from tiramisu_py.function import Function, load
 
 #: The name of a script's module while the command line runs it: what is under ``if __name__ == "__main__"`` is not run.
 MODULE = "__tiramisu__"
+_SAYS_FUNCTION = re.compile(r"(tuple\[)?((tm|tiramisu_py)\.)?Function(, .*\])?")
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -27,8 +29,8 @@ def functions(script: str, name: str | None, arguments: Sequence[str] = ()) -> l
     """The functions of a script, or of a file that `Function.save` wrote.
 
     Those are its global variables that are a `tm.Function`; if there are none, what its own functions return that take
-    no arguments and are annotated ``-> tm.Function``. With a `name`, that variable or function alone. Raises
-    `ScriptError`, and what the script raises.
+    no arguments and are annotated ``-> tm.Function``, or ``-> tuple[tm.Function, ...]``, whose first element it is.
+    With a `name`, that variable or function alone. Raises `ScriptError`, and what the script raises.
     """
     return list(told_apart(script, name, arguments).values())
 
@@ -64,9 +66,11 @@ def _functions(script: str, name: str | None, arguments: Sequence[str] = ()) -> 
     if not values:
         values = {key: _called(path, key, make) for key, make in found.items() if _makes_function(path, make)}
     if not values:
+        kernels = [key for key, value in found.items() if _is_kernel(value) and value.__module__ == MODULE]
+        launched = f"; launch {', '.join(kernels)} in it: {kernels[0]}[grid](...), on its handles" if kernels else ""
         raise ScriptError(
             f"{script} has no scheduled function: let a global variable hold a tm.Function, or let a function without "
-            "arguments return one and be annotated -> tm.Function"
+            f"arguments return one and be annotated -> tm.Function{launched}"
         )
     return values
 
@@ -132,6 +136,10 @@ def _named(path: Path, found: dict[str, Any], name: str) -> Function:
 
 
 def _called(path: Path, name: str, make: Any) -> Function:
+    if _is_kernel(make):
+        raise ScriptError(
+            f"{name} of {path} is a kernel: name a function that launches it, {name}[grid](...), on its handles"
+        )
     if not callable(make):
         raise ScriptError(f"{name} of {path} is {make!r:.60}: name a tm.Function, or a function that returns one")
     try:
@@ -145,6 +153,11 @@ def _called(path: Path, name: str, make: Any) -> Function:
     return value
 
 
+def _is_kernel(value: Any) -> bool:
+    """Whether it is a ``@tm.jit``; the language is loaded by scripts that have kernels."""
+    return hasattr(type(value), "__tiramisu_source__")
+
+
 def _makes_function(path: Path, value: Any) -> bool:
     """Whether it is a function of the script itself that says that it returns a scheduled function."""
     if not inspect.isfunction(value) or value.__module__ != MODULE:
@@ -152,4 +165,6 @@ def _makes_function(path: Path, value: Any) -> bool:
     signature = inspect.signature(value)
     needs = any(p.default is p.empty and p.kind not in _MANY for p in signature.parameters.values())
     said = signature.return_annotation
-    return not needs and (said is Function or said in ("tm.Function", "Function", "tiramisu_py.Function"))
+    text = said if isinstance(said, str) else str(said)
+    first = said if get_origin(said) is not tuple else get_args(said)[0]
+    return not needs and (first is Function or _SAYS_FUNCTION.fullmatch(text) is not None)

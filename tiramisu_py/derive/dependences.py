@@ -8,12 +8,14 @@ from itertools import combinations
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Determinism
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.reductions.bits import chooses, rounds
 
 
 class Dependences:
@@ -96,6 +98,16 @@ def _backwards(x: MemoryAccess, y: MemoryAccess) -> isl.Map:
 def commute(program: Program, x: MemoryAccess, y: MemoryAccess) -> bool:
     """Whether two accesses add terms to the results of one reduction, whose terms may come in any order."""
     declared = program.algorithm.computations.get(x.source)
-    if declared is None or x.source != y.source or not (x.adds and y.adds) or declared.in_order:
+    if declared is None or x.source != y.source or not (x.adds and y.adds):
+        return False
+    if declared.in_order or _keeps_bits(program.algorithm, declared):
         return False
     return all(a.actor.statement is not None and a.storage.name == a.actor.statement.target for a in (x, y))
+
+
+def _keeps_bits(algorithm: Algorithm, computation: Computation) -> bool:
+    """Whether the bits of a reduction were asked to be those of the order of its terms, which may change them."""
+    whole = computation
+    while whole.name in algorithm.wholes:
+        whole = algorithm.wholes[whole.name]
+    return whole.determinism is Determinism.ORDERED and rounds(whole) and not chooses(whole)

@@ -18,12 +18,9 @@ from tiramisu_py.ir.loop_functions import KernelFunction
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.ir.statements import Allocate
 from tiramisu_py.program.combining.combination_trees import BlockTree
-from tiramisu_py.program.machine.gpu_target import SHARED_UNASKED
+from tiramisu_py.program.machine.gpu_target import SHARED_UNASKED, placed_bytes
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
-
-#: Arrays in shared memory begin at multiples of this many bytes.
-ALIGNED = 16
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class SharedMemory:
     @property
     def bytes(self) -> int:
         """What a block has."""
-        return sum(self.arrays.values()) + sum(self.others.values())
+        return (self.asked or sum(self.arrays.values())) + sum(self.others.values())
 
     @property
     def words(self) -> str:
@@ -62,19 +59,13 @@ def shared_memory(kernel: KernelFunction) -> SharedMemory:
             others["ticket", node.statement] = 1
         if isinstance(node, Allocate) and node.memory is Memory.SHARED:
             arrays[node.buffer] = arrays.get(node.buffer, 0) + _bytes(node)
-    placed = sum(map(aligned, [*arrays.values(), *others.values()]))
-    if placed <= SHARED_UNASKED:
+    if placed_bytes([*arrays.values(), *others.values()]) <= SHARED_UNASKED:
         return SharedMemory(arrays, others, {}, 0)
     first, asked = dict[str, int](), 0
     for name, size in arrays.items():
         first[name] = asked
-        asked += aligned(size)
+        asked += placed_bytes([size])
     return SharedMemory(arrays, others, first, asked)
-
-
-def aligned(size: int) -> int:
-    """The bytes of an array, up to where the next one may begin."""
-    return -(-size // ALIGNED) * ALIGNED
 
 
 def _bytes(node: Allocate) -> int:

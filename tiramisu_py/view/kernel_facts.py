@@ -39,7 +39,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.rewriting import children, expressions
 from tiramisu_py.ir.shared_memory import shared_memory
-from tiramisu_py.program.machine.gpu_target import GpuTarget
+from tiramisu_py.program.machine.gpu_target import SHARED_UNASKED, GpuTarget
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.view.machine_code import MachineCode
@@ -125,6 +125,8 @@ class KernelFacts:
         """The facts in words, a line each."""
         x, y, z = self.threads
         first = f"{x * y * z} threads a block ({x} x {y} x {z}), {self.shared_bytes} bytes of shared memory"
+        if self.shared_bytes > SHARED_UNASKED:
+            first += f", which not every GPU has: each has {SHARED_UNASKED}"
         told = [f"{count} registers a thread on sm_{a}" for a, count in self.registers.items()]
         code = [f"sm_{a}: {line}" for a, found in self.code.items() for line in found.lines()]
         return [first, *told, *code, *map(str, self.accesses)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import tiramisu_py as tm
 from tests.dependence import test_copies
+from tests.language.test_masks_left_out import module_of
 from tests.proof.certificates import gpu_programs, rank_programs
 
 N, M, lo, hi = tm.params("N M lo hi")
@@ -170,6 +171,12 @@ def runs_by_position() -> tm.Function:
     return f
 
 
+def runs_of_blocks() -> tm.Function:
+    """A block program that stores to the runs of a table."""
+    f: tm.Function = module_of("sparse_rows").softmax()[0]
+    return f
+
+
 REFUSED: list[tuple[Callable[[], tm.Function], str]] = [
     (in_blocks, "blocks whose bounds are known only at run time"),
     (over_ranks, "combines partial results of its own"),
@@ -181,6 +188,7 @@ REFUSED: list[tuple[Callable[[], tm.Function], str]] = [
     (conditions, "has a condition on values"),
     (last, "is not commutative"),
     (runs_by_position, r"s.update of runs runs only where i == int64\(rows_of\[k\]\), which follows from the runs"),
+    (runs_of_blocks, "y of sparse_rows has a condition on values"),
     (facts, "would rely on values: the conditions of its updates"),
     (persistent, "one after another .grid=., with p in shared memory"),
     (rows, "exists for one iteration of a loop of the host"),

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tiramisu_py as tm
 from tests.auto import programs as automatic
+from tests.language.test_masks_left_out import module_of
 from tests.programs.gpu.pipelines import CASES, Case
 from tests.proof.certificates import (
     changes,
@@ -107,6 +109,14 @@ def test_certificates_of_schedules_for_gpus_are_accepted_or_refused_by_name(case
         assert "combines partial results of its own" in str(refusal)
     else:
         assert judged(document) == ""
+
+
+@pytest.mark.parametrize("where", [tm.cores(), tm.gpu()], ids=["cores", "gpu"])
+def test_certificates_of_block_programs_are_accepted(where: Any) -> None:
+    f, run = module_of("gemm").product(tile=8)
+    tm.recipes.blocks(run, on=where)
+    f.derive_transfers()
+    assert judged(f.certificate()) == ""
 
 
 @pytest.mark.parametrize("kind", COVERED)

@@ -381,6 +381,20 @@ def test_a_block_has_at_most_as_many_threads_as_its_gpu_lets(limit: int, fits: b
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(16, True), (15, False)])
+def test_the_number_that_a_block_draws_takes_shared_memory(limit: int, fits: bool) -> None:
+    f, t = tm.Function("total", params=[N]), tm.iters("t")[0]
+    x = f.input("x", tm.int32, [N, 64])
+    s = f.reduction("s", {i: N}, over={t: 64}, op=tm.sum, expr=x[i, t])
+    f.outputs(s)
+    s.init.tag_gpu(blocks=[i])
+    s.update.tag_gpu(blocks=[i, t], combine=tm.ORDERED)
+    f.derive_transfers()
+    report = check(complete(f.program.with_(gpu=replace(f.program.gpu, most_shared=limit))))
+    assert report.ok is fits
+    assert fits or "in each block (the number that the block draws 4, each at a multiple of 16 bytes)" in str(report)
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(16, True), (15, False)])
 def test_a_tree_takes_shared_memory_in_whole_units(limit: int, fits: bool) -> None:
     f, t = tm.Function("total", params=[N]), tm.iters("t")[0]
     x = f.input("x", tm.int32, [N, 64])

@@ -247,6 +247,13 @@ def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:
         f.outputs(s, y)
         return y
 
+    def read_elsewhere() -> tm.Computation:
+        f, x = function()
+        s = f.reduction("s", {r: R}, {c: C}, tm.sum, x[r, c])
+        y = f.computation("y", {r: R, c: C}, x[r, c] - s[r])
+        f.outputs(y, f.computation("q", {r: R}, s[r] * s[r]))
+        return y
+
     def scheduled() -> tm.Computation:
         f, x = function()
         y = f.reduction("y", {r: R}, {c: C}, tm.sum, x[r, c])
@@ -270,6 +277,7 @@ def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:
         "ordered": (ordered, "y is ordered: it takes reductions over one iterator"),
         "neighbour": (neighbour, r"y reads s\[r \+ 1\], another row"),
         "two outputs": (two_outputs, r"s is an output, and y is computed from it: give all .*, recipes.rows\(s, y\)"),
+        "read elsewhere": (read_elsewhere, r"s, which y depends on, is read by q, too: .*, recipes.rows\(y, q\)"),
         "scheduled": (scheduled, "y has been scheduled already"),
     }
 

@@ -154,6 +154,27 @@ def test_threads_of_a_block_add_atomically_inside_of_the_lock(lock: object, firs
     f.validate(ROWS[:3, :7].copy())
 
 
+def test_two_reductions_of_one_kernel_have_locks_along_different_loops() -> None:
+    """The lock of the first command stays, and all blocks have one lock: along each loop some add to one element."""
+    f = tm.Function("two", params=[N, K])
+    a = f.input("a", tm.float32, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, tm.sum, a[i, k])
+    t = f.reduction("t", {k: K}, {i: N}, tm.sum, a[i, k])
+    f.outputs(s, t)
+    s.init.tag_gpu(blocks=[i])
+    t.init.tag_gpu(blocks=[k])
+    t.update.interchange(k, i)
+    t.update.after(s.update, k)
+    for update in (s.update, t.update):
+        update.tag_gpu(blocks=[i, k], combine=tm.LOCK)
+    f.derive_transfers()
+    assert f.check().ok and f.source()["two.cu"].count("tm_take_lock(") == 1
+    f.validate(ROWS[:4, :3].copy())
+    s.update.tag_gpu(blocks=[i, k], combine=tm.ORDERED)  # it has an order along k, and t none along i
+    (violation, *_) = f.check().violations
+    assert violation.kind == "race" and "t[0]" in violation.message
+
+
 def test_what_a_tree_collects_is_added_inside_of_the_lock() -> None:
     f = of_threads({"blocks": [i, k0], "combine": tm.LOCK}, {"threads": [k1], "combine": tm.TREE})
     assert f.check().ok

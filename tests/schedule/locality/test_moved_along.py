@@ -39,6 +39,16 @@ CHANGES: dict[str, tuple[Change, Change]] = {
     "sliding by rows": (lambda p, q: p.compute_at(q, r), lambda p, q: p.slide(r)),
     "sliding by columns": (lambda p, q: p.compute_at(q, c), lambda p, q: p.slide(c)),
     "sliding by two rows": (lambda p, q: [q.split(r, 2, rows, r1), p.compute_at(q, rows)], lambda p, q: p.slide(rows)),
+    "copied for the host": (lambda p, q: p.compute_at(q, r), lambda p, q: q.copy(p, [rows, columns], at=r)),
+    "copied for the guest": (
+        lambda p, q: p.compute_at(q, r),
+        lambda p, q: p.copy(p._function["a"], [rows, columns], at=r),
+    ),
+    "copied and turned": (
+        lambda p, q: p.compute_at(q, r),
+        lambda p, q: q.copy(p, [rows, columns], at=c, layout=[columns, rows]),
+    ),
+    "a copy that slides": (lambda p, q: p.compute_at(q, r), lambda p, q: q.copy(p, [rows, columns], at=c).slide(c)),
     "on threads": (lambda p, q: p.compute_at(q, r), lambda p, q: q.parallelize(r)),
 }
 
@@ -71,12 +81,28 @@ def test_an_own_loop_may_have_the_name_of_one_that_comes_around_it() -> None:
         np.testing.assert_array_equal(kernel(a), f.evaluate(a=a))
 
 
-def test_a_copy_stays_where_it_is_and_the_refusal_says_what_to_give_first() -> None:
+@pytest.mark.parametrize("layout", [None, [columns // 4, rows, columns % 4]])
+def test_a_copy_in_the_loops_of_a_computation_moves_along(layout: list[tm.Expr] | None) -> None:
     f, p, q, s = three()
     p.compute_at(q, r)
-    q.copy(p, [r1, c1], at=r, name="near")
+    q.copy(p, [rows, columns], at=r, name="near", layout=layout)
+    q.compute_at(s, c0)
+    moved, host = f.program.statements["near"], f.program.statements["q"]
+    assert moved.loops[:3] == host.loops[:3]
+    assert f.program.buffers["near"].scope == host.loops[:3]
+    report = f.check()
+    assert report.ok, report
+    kernel = f.compile()
+    for shape in ((1, 1), (9, 33)):
+        a = np.random.default_rng(0).random((shape[0] + 4, shape[1] + 4), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(a), f.evaluate(a=a))
+
+
+def test_what_shares_loops_otherwise_stays_and_the_refusal_says_what_to_give_first() -> None:
+    f, p, q, s = three()
+    q.after(p, r)
     with pytest.raises(
-        CommandError, match=r"q shares loop r with .*near.*; give it before the command that lets them share loops"
+        CommandError, match=r"q shares loop r with p: .*; give it before the command that lets them share loops"
     ):
         q.compute_at(s, c0)
     f.undo()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.language.test_masks_left_out import module_of
 from tests.oracle.generators.random_programs import random_script
 from tests.oracle.judges.events import Execution
 from tests.oracle.judges.executed_instances import executions
@@ -240,6 +241,24 @@ def test_sizes_that_cannot_be_drawn_are_refused() -> None:
         f.picture(beside=f, N=3)  # type: ignore[call-overload]
     with pytest.raises(tm.ArgumentError, match="is no function"):
         f.show(beside=3)  # type: ignore[arg-type]
+
+
+def test_a_block_program_is_drawn_as_far_as_its_blocks_can_be_seen() -> None:
+    """A block is whole, or not there: also with more instances than are chosen elsewhere."""
+    product, rows = module_of("gemm").product, module_of("softmax").rows
+    small, _ = product(tile=4)
+    drawn = scene(small)
+    assert [x.name for x in drawn.statements] == ["a", "b", "acc.init", "acc.update", "C"]
+    terms = [x for x in drawn.instances if drawn.statements[x.statement].name == "acc.update"]
+    blocks = [-(-drawn.sizes[name] // extent) for name, extent in (("M", 4), ("N", 4), ("K", 16))]
+    assert len(terms) == blocks[0] * blocks[1] * blocks[2] * 4 * 4 * 16
+    few = scene(small, M=0, N=5, K=5)
+    assert {few.statements[x.statement].name for x in few.instances} == {"b"}
+    wide, _ = rows()
+    assert scene(wide).sizes == {"M": 2, "N": 2}
+    large, _ = product(tile=32)
+    with pytest.raises(tm.ArgumentError, match=r"at M = 1, .* cannot be seen.* make the extents that are constants sm"):
+        large.show()
 
 
 def test_values_are_those_of_the_inputs_that_are_given() -> None:

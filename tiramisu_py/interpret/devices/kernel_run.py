@@ -131,6 +131,8 @@ def _launch(kernel: KernelFunction, grid: Shape, frame: Frame, choice: random.Ra
             yield next(chosen[1])
         except StopIteration:
             resident.remove(chosen)
+            for block, _ in resident:
+                block.waits_for = ""  # the lock may have been that of the block that has ended
 
 
 def _numbered(at: Shape, axis: int, started: dict[Shape, int]) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,8 +14,15 @@ from tiramisu_py.records import dataclass
 _BACKENDS = Path(__file__).parents[2] / "backends"
 #: Bytes of shared memory that a block has on every GPU, without asking for more at its launch.
 SHARED_UNASKED = 48 * 1024
+#: Arrays in shared memory begin at multiples of this many bytes.
+SHARED_ALIGNED = 16
 #: Limits that a target of the CUDA compiler may lower, and never raise.
 _LIMITS = ("most_threads", "most_along", "most_shared", "most_blocks", "widest")
+
+
+def placed_bytes(sizes: Iterable[int]) -> int:
+    """The bytes of arrays of these sizes in shared memory, each from where an array may begin."""
+    return sum(-(-size // SHARED_ALIGNED) * SHARED_ALIGNED for size in sizes)
 
 
 @own_class

@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import TupleType, component_types
-from tiramisu_py.program.kernels import KernelNest, axis_name, block_tree
-from tiramisu_py.program.machine.gpu_target import SHARED_UNASKED
+from tiramisu_py.program.kernels import KernelNest, axis_name, block_tree, is_in_order
+from tiramisu_py.program.machine.gpu_target import SHARED_ALIGNED, SHARED_UNASKED, placed_bytes
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.violations.findings import Finding, fault
-
-#: Arrays in shared memory begin at multiples of this many bytes.
-_ALIGNED = 16
 
 
 def faults(nest: KernelNest) -> Iterator[Finding]:
@@ -67,6 +64,8 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
             return
     yield from filter(None, (_swizzle(nest, buffer) for buffer in buffers))
     sizes, own = {buffer.name: shared_bytes(buffer) for buffer in buffers}, _of_trees(nest)
+    if any(is_in_order(nest.program, loop) for loop in nest.blocks):
+        own["the number that the block draws"] = 4
     other = nest.other_part
     if nest.is_last:
         return  # what both parts need is looked at once
@@ -74,7 +73,7 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
         sizes |= {buffer.name: shared_bytes(buffer) for buffer in shared_buffers(other)}
         own |= {**_of_trees(other), "the ticket": 1}
     yield from _more_than(nest, sizes | own, nest.gpu.most_shared, nest.gpu.name)
-    if sum(own.values()) > SHARED_UNASKED:  # the launch asks for the arrays alone
+    if placed_bytes(own.values()) > SHARED_UNASKED:  # the launch asks for the arrays alone
         yield from _more_than(nest, own, SHARED_UNASKED, "the compiler")
 
 
@@ -109,10 +108,10 @@ def _swizzle(nest: KernelNest, buffer: Buffer) -> Finding | None:
 
 
 def _more_than(nest: KernelNest, sizes: Mapping[str, int], most: int, who: str) -> Iterator[Finding]:
-    total = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes.values())
+    total = placed_bytes(sizes.values())
     if total > most:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
-        parts += "" if total == sum(sizes.values()) else f", each at a multiple of {_ALIGNED} bytes"
+        parts += "" if total == sum(sizes.values()) else f", each at a multiple of {SHARED_ALIGNED} bytes"
         message = (
             f"the kernel of {nest.handle} needs {total:,} bytes of shared memory in each block ({parts}); "
             f"{who} allows {most:,}"

@@ -27,10 +27,11 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.loops import GpuThread, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.combined_reductions import combined_loops, not_combined
 from tiramisu_py.program.statement import Device, Role, device_words
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.proof.memory.loop_repairs import order_repair
 from tiramisu_py.proof.memory.races import pair_spots
 from tiramisu_py.proof.memory.values import first_spot, one
@@ -113,8 +114,29 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
             witness,
             repair=f"all ranks combine {c.name}: {start}" if combined else _on_one_rank(chains),
         )
-    repair = _on_one_device(chains, access)
+    repair = _copies_on_threads(chains, wrong) or _on_one_device(chains, access)
     return Violation("reduction", f"{words(value)} {wrong.what}{over}{where}, {witness}", witness, repair=repair)
+
+
+def _copies_on_threads(chains: Chains, wrong: Miscount) -> str:
+    """The repair of a value that is started in each iteration of a loop of its own: each thread has a copy."""
+    program, start = chains.flow.accesses.program, wrong.access.actor.statement
+    if start is None or start.role is not Role.INIT or start.combination is not None:
+        return ""
+    point, coords = sets.outputs(start.point), sets.outputs(start.coords)
+    for axis in range(sets.size(start.frame)):
+        if any(sets.involves_axes(form, axis, 1) for form in point):
+            continue
+        own = [number for number, form in zip(start.loops, coords, strict=True) if sets.involves_axes(form, axis, 1)]
+        if len(own) != 1 or any(other.source != start.source for other in program.with_this_loop(own[0])):
+            continue
+        loop = program.loops[own[0]]
+        on_threads = [] if isinstance(loop.tag, GpuThread) else [f"run loop {loop.name} on threads"]
+        in_registers = (
+            [] if wrong.access.buffer.memory is Memory.REGISTER else [f"{start.source}.store_in(tm.REGISTER)"]
+        )
+        return f"each thread has one copy: {' and '.join([*on_threads, *in_registers])}"
+    return ""
 
 
 def _added_elsewhere(

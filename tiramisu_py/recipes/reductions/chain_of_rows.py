@@ -33,7 +33,7 @@ class Chain:
         columns = [name for name in ends if is_of_columns(made[name])]
         reductions = [each for name, each in made.items() if each.is_reduction and name not in columns]
         if not reductions:
-            raise ArgumentError(f"rows: {ends[-1]} depends on no reduction: recipes.pointwise takes such computations")
+            raise ArgumentError(_without_reductions(algorithm, ends))
         count = len(reductions[0].iterators)
         if count == 0:
             raise ArgumentError(
@@ -88,6 +88,21 @@ def _stages(algorithm: Algorithm, ends: Sequence[str]) -> list[str]:
     while outside := {name for name in together & readers.keys() if not readers[name] <= together}:
         together -= outside
     return [name for name in stages if name in together]
+
+
+def _without_reductions(algorithm: Algorithm, ends: Sequence[str]) -> str:
+    """The refusal of results without a reduction to be put in their rows: there is none, or others read it, too."""
+    found = dict[str, None]()
+    for name in ends:
+        _add_dependencies(algorithm, algorithm.computations[name], found)
+    for name in (each for each in found if algorithm.computations[each].is_reduction):
+        for reader in algorithm.computations.values():
+            if reader.name not in {*found, *ends} and name in {read.source for read in reads(reader)}:
+                return (
+                    f"rows: {name}, which {ends[-1]} depends on, is read by {reader.name}, too: give results that are "
+                    f"all its readers, recipes.rows({', '.join((*ends, reader.name))})"
+                )
+    return f"rows: {ends[-1]} depends on no reduction: recipes.pointwise takes such computations"
 
 
 def _add_dependencies(algorithm: Algorithm, declared: Declared, found: dict[str, None]) -> None:

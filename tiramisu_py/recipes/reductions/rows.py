@@ -66,12 +66,14 @@ def in_rows(recipe: Recipe, chain: Chain, cpu: Cpu) -> None:
     ends, reader = (*chain.results, *chain.columns), chain.columns[-1].update if chain.columns else chain.results[-1]
     algorithm, ahead = recipe.function.algorithm, _prefetching(recipe, chain)
     at = Iter(axes(algorithm.computations[ends[-1].name])[chain.count - 1])
+    read = {access.source for each in ends for access in reads(algorithm.computations[each.name])}
     for stage in (*reversed(ends), *reversed(chain.stages)):
         declared = algorithm.computations[stage.name]
         if stage not in ends:
             stage.compute_at(reader, at)
         _in_vectors(stage, declared, cpu, chain.count)
-        if stage in chain.results and len(declared.iterators) > chain.count and stage.name in algorithm.outputs:
+        of_elements = stage in chain.results and len(declared.iterators) > chain.count
+        if of_elements and stage.name in algorithm.outputs and stage.name not in read:
             stage.store_nontemporal()
         for source in ahead.get(stage.name, ()):
             _terms(stage).prefetch(recipe.function[source], Iter(axes(declared)[chain.count - 1]), 1)

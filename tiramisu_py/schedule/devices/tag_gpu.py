@@ -13,6 +13,7 @@ from tiramisu_py.errors import CallError, CommandError, UnsupportedError
 from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.kernels import KernelNest, axis_name, kernels
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop, LoopId
+from tiramisu_py.program.machine.gpu_target import placed_bytes
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
@@ -181,13 +182,23 @@ def _tagged(program: Program, statement: Statement, tagged: Tagging, command: st
     for axis, loop in enumerate(reversed(blocks)):
         assert loop is not None
         counted = program.loops[loop].name in tagged.counted
-        combine = tagged.combine if tagged.combine not in _IN_TURN or loop in terms else None
+        combine = tagged.combine
+        if combine in _IN_TURN and loop not in terms:
+            combine = combine if combine is Combine.LOCK and _locked_for_others(program, statement, loop) else None
         program = _with_tag(program, loop, GpuBlock(axis, tagged.launch, combine, counted), command)
     for axis, loop in enumerate(reversed(threads)):
         if loop is not None:
             own = None if tagged.combine in _IN_TURN else tagged.combine
             program = _with_tag(program, loop, GpuThread(axis, own), command)
     return program
+
+
+def _locked_for_others(program: Program, statement: Statement, loop: LoopId) -> bool:
+    """Whether an earlier command gave a block loop a lock, along which blocks add to values of another reduction."""
+    tag = program.loops[loop].tag
+    others = [s for s in program.with_this_loop(loop) if s.role is Role.UPDATE and s.source != statement.source]
+    locked = isinstance(tag, GpuBlock) and tag.combine is Combine.LOCK
+    return locked and any(_over_terms(program, other, [loop], None) for other in others)
 
 
 def _over_terms(
@@ -287,7 +298,7 @@ def _check_shared(kernel: KernelNest) -> None:
     used = {program.storages[s.target].buffer for s in (*kernel.statements, *kernel.beside) if s.stores}
     shared = [b for b in map(program.buffers.__getitem__, used) if b.memory is Memory.SHARED]
     sizes = {buffer.name: bytes_of(buffer) for buffer in sorted(shared, key=lambda b: b.name)}
-    total = sum(sizes.values())
+    total = placed_bytes(sizes.values())
     if total > kernel.gpu.most_shared:
         words = ", ".join(f"{name} {number}" for name, number in sizes.items() if number)
         raise CommandError(

@@ -5,7 +5,8 @@
     for r: { for r': p[r']; q[r] }      -->     for n: for r: { for r': p[r']; q[r] }
 
 A guest is taken out of the loops that it shares, its host is moved, and the guest is computed in the loops of its host
-again: for each iteration the values that this reads now. The program is all that this asks for. Given the iterations
+again: for each iteration the values that this reads now. So is a copy that a statement in these loops reads. The
+program is all that this asks for. Given the iterations
 o of the loops that a guest shares, its own iterators x, and needed = {o -> v}, its instances must be
 {S[o, x] : V(x) in needed(o)}, as `compute_at` has made them, or what `slide` has left of these; what another rule has
 changed since stays where it is, and so does its host.
@@ -19,6 +20,7 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.domains.extents import default_place
 from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.expressions import Iter
@@ -26,11 +28,18 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Slides, Statement
-from tiramisu_py.program.storage import Buffer
+from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import scope_of, statements
 from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
-from tiramisu_py.schedule.locality.compute_at import compute_at, moved_to_needs, needed_at, readers_in
+from tiramisu_py.schedule.locality.compute_at import (
+    compute_at,
+    loads,
+    moved_to_needs,
+    needed_at,
+    needed_by,
+    readers_in,
+)
 from tiramisu_py.schedule.locality.reduction_ends import is_start_of
 from tiramisu_py.schedule.locality.slide import slid
 from tiramisu_py.schedule.loops.order import inner_level
@@ -42,9 +51,13 @@ from tiramisu_py.schedule.storage.store import scoped
 
 @dataclass(frozen=True)
 class Guest:
-    """The statements of one computation in loops of others, and the loops that they share with these."""
+    """The statements of one computation, or copy, in loops of others, and the loops that they share with these.
+
+    `stored` is the storage in which they keep their values: that of the source, or the copy's.
+    """
 
     source: str
+    stored: str
     names: tuple[str, ...]
     scope: tuple[LoopId, ...]
     slides: Slides | None
@@ -56,19 +69,25 @@ def _guests_of(program: Program, own: Sequence[Statement]) -> list[Guest] | None
     names = {statement.name for statement in own}
     inside = [s for s in program.statements.values() if s.name not in names and loops.intersection(s.loops)]
     found = list[Guest]()
-    for source in dict.fromkeys(s.source for s in inside):
-        mine = [s for s in inside if s.source == source]
-        readers = [s for s in (*own, *inside) if s.source != source and source in s.loads]
+    for stored in dict.fromkeys(map(_stored, inside)):
+        mine = [s for s in inside if _stored(s) == stored]
+        readers = [s for s in (*own, *inside) if _stored(s) != stored and stored in s.loads]
         depths = {shared(s, reader) for s in mine for reader in readers or own}
-        if source == own[0].source or len(depths) > 1 or any(s.role is Role.COPY for s in mine):
+        is_moved = any(s.transfer or s.message or (s.role is Role.COPY and not readers) for s in mine)
+        if mine[0].source == own[0].source or len(depths) > 1 or is_moved:
             return None
         depth = depths.pop()
         first = mine[0]
         alike = all(s.loops[:depth] == first.loops[:depth] and s.slides == first.slides for s in mine)
         if not alike or any(_outside(s, depth) is None for s in mine):
             return None
-        found.append(Guest(source, tuple(s.name for s in mine), first.loops[:depth], first.slides))
+        found.append(Guest(first.source, stored, tuple(s.name for s in mine), first.loops[:depth], first.slides))
     return _readers_first(program, found)
+
+
+def _stored(statement: Statement) -> str:
+    """The storage in which a copy keeps values, or the computation that stores them."""
+    return statement.target if statement.role is Role.COPY else statement.source
 
 
 def _readers_first(program: Program, guests: Iterable[Guest]) -> list[Guest] | None:
@@ -76,9 +95,9 @@ def _readers_first(program: Program, guests: Iterable[Guest]) -> list[Guest] | N
     left, ordered = list(guests), list[Guest]()
     while left:
         read = {
-            name for guest in left for one in guest.names for name in program.statements[one].loads - {guest.source}
+            name for guest in left for one in guest.names for name in program.statements[one].loads - {guest.stored}
         }
-        ready = [guest for guest in left if guest.source not in read]
+        ready = [guest for guest in left if guest.stored not in read]
         if not ready:
             return None
         ordered += ready
@@ -140,16 +159,23 @@ def _with_scopes(program: Program, before: Program, guests: Iterable[Guest], own
     """
     loops = {loop for statement in own for loop in statement.loops}
     outer = _added(program, own[0])
-    sources = {guest.source for guest in guests}
+    stored = {guest.stored for guest in guests}
     for buffer in list(program.buffers.values()):
         if not buffer.scope or buffer.scope[0] not in loops or buffer != before.buffers.get(buffer.name):
             continue
         storages = list(program.storages_in(buffer.name))
-        if len(storages) == 1 and storages[0].source in sources:
+        if len(storages) == 1 and storages[0].name in stored and not _is_fixed(storages[0], buffer):
             program = scoped(program, storages[0], (*outer, *buffer.scope), storages[0].source)
         else:
             program = _prefixed(program, buffer, outer)
     return program
+
+
+def _is_fixed(storage: Storage, buffer: Buffer) -> bool:
+    """Whether a copy has a layout in blocks, or a size that its kernel relies on: these stay."""
+    if storage.name == storage.source:
+        return False
+    return buffer.memory is not Memory.HOST or any(map(sets.has_floors, sets.outputs(storage.index)))
 
 
 def _added(program: Program, old: Statement) -> tuple[LoopId, ...]:
@@ -195,7 +221,7 @@ def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId
     for guest in guests:
         scope = (*outer, *guest.scope)
         own = statements(program, guest.names)
-        needed = needed_at(program, own, readers_in(program, guest.source, scope), scope)
+        needed = _needed_of(program, guest, own, scope)
         program = program.with_statement(*(moved_to_needs(program, statement, scope, needed) for statement in own))
         if guest.slides is not None:
             level = program.loops[guest.slides.loop].name
@@ -205,13 +231,28 @@ def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId
     return program
 
 
+def _needed_of(program: Program, guest: Guest, own: list[Statement], scope: tuple[LoopId, ...]) -> isl.Map:
+    """The values of a guest that each iteration needs: of a copy those that its readers take from it."""
+    if guest.stored == guest.source:
+        return needed_at(program, own, readers_in(program, guest.source, scope), scope)
+    inside = program.with_this_loop(scope[-1])
+    readers = [s for s in inside if s.sources.get(guest.source) == guest.stored and loads(s, guest.source)]
+    return needed_by(program, guest.source, readers, len(scope))
+
+
 def _with_whole_box(program: Program, guest: Guest, scope: tuple[LoopId, ...]) -> Program:
     """The program in which all values that an iteration needs have a place of their own, before a window slides."""
-    storage = program.storages[guest.source]
-    declared, buffer = program.algorithm.computations[guest.source], program.buffers[storage.buffer]
+    storage = program.storages[guest.stored]
+    buffer = program.buffers[storage.buffer]
     if storage.chosen or buffer.argument or len(list(program.storages_in(buffer.name))) > 1:
         return program
-    plain = replace(storage, index=default_place(declared.domain, stored_axes(program.algorithm, declared)))
+    if guest.stored == guest.source:
+        declared = program.algorithm.computations[guest.source]
+        index = default_place(declared.domain, stored_axes(program.algorithm, declared))
+    else:
+        values = len(value_names(program.algorithm.source(guest.source)))
+        index = sets.renamed(sets.identity(sets.sized_frame(program.algorithm.param_space, None, values)), None)
+    plain = replace(storage, index=index)
     return scoped(program.with_storage(plain), plain, scope, guest.source)
 
 
@@ -250,7 +291,9 @@ class ComputeAt(OnStatements):
     with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
     place. If computations outside the loop read this one, and the iterations read theirs, the values for these are
     computed as well: the computations are moved into the loop by later commands. What earlier commands compute in
-    the loops of this computation moves along.
+    the loops of this computation, by `compute_at` and `slide`, and copies that are read there, move along. What shares
+    loops in another way (by `fuse` or `after`, or with loops that were changed since) does not: `CommandError` says to
+    give this command first.
 
     In the loop it comes before what reads it, and the whole nest after what it reads itself. Of the loops of this
     name in a reduction (of its start and its update) the one that reads is meant. A recurrence is moved with all

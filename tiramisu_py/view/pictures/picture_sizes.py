@@ -37,21 +37,36 @@ def chosen_sizes(accesses: MemoryAccesses, given: Mapping[str, int]) -> dict[str
         if sets.fixed(program.context, sizes).is_empty():
             raise ArgumentError(f"{program.algorithm.name} is not defined for {_words(sizes)}")
         if amount(accesses, sizes) > MOST:
-            raise ArgumentError(
-                f"a picture of {program.algorithm.name} at {_words(sizes)} cannot be seen: it has more than {MOST} "
-                "instances and reads; give smaller sizes, such as "
-                + ", ".join(f"{name}={_smaller(value)}" for name, value in sizes.items())
-            )
+            raise _too_many(program, sizes)
         return sizes
     best = _at_least(program, given, 0)
     if best is None:
         raise ArgumentError(f"{program.algorithm.name} is not defined for {_words(given)}")
+    seen = 0
     for size in TRIED:
         found = _at_least(program, given, size)
-        if found is None or amount(accesses, found) > MOST_CHOSEN:
+        if found is None:
             break
-        best = found
+        instances = amount(accesses, found)
+        if instances > (MOST_CHOSEN if seen else MOST):  # a block of a kernel is whole, or not there
+            if not seen:
+                raise _too_many(program, found)
+            break
+        best, seen = found, instances
     return chosen_sizes(accesses, _with_more_running(program, best, free))
+
+
+def _too_many(program: Program, sizes: Mapping[str, int]) -> ArgumentError:
+    smaller = {name: _smaller(value) for name, value in sizes.items()}
+    instead = (
+        "give smaller sizes, such as " + ", ".join(f"{name}={value}" for name, value in smaller.items())
+        if smaller != dict(sizes)
+        else "make the extents that are constants smaller for a picture, as those of a kernel's blocks"
+    )
+    return ArgumentError(
+        f"a picture of {program.algorithm.name} at {_words(sizes)} cannot be seen: it has more than {MOST} instances "
+        f"and reads; {instead}"
+    )
 
 
 def amount(accesses: MemoryAccesses, sizes: Mapping[str, int]) -> int:

@@ -269,7 +269,8 @@ class PictureValues:
         """The instances of a statement: what its guards say at their points, and its term where they hold."""
         assert self.valuation is not None
         self.valuation.reader, self.valuation.iterators = statement.source, self.program.point_names(statement)
-        columns = np.array([each.point for each in own], dtype=np.int64).reshape(len(own), -1).T
+        rank = len(self.valuation.iterators)
+        columns = np.array([each.point for each in own], dtype=np.int64).reshape(len(own), rank).T
         at = Points(dict(zip(self.valuation.iterators, columns, strict=True)), len(own), np.arange(len(own)))
         for guard in statement.guards:
             at = at.where(self.valuation.column(typed(guard, bool_), at))
