@@ -89,6 +89,48 @@ def test_counted_work_decides_whether_rows_are_summed_first() -> None:
     assert "the work on a graph decides" in made.explain()
     with pytest.raises(tm.DeclarationError, match="sum_first='always': give True, False, or 'count'"):
         layer("rgcn", sum_first="always")
+    with pytest.raises(tm.DeclarationError, match="compact=2: give True, False, or 'count'"):
+        layer("rgcn", compact=2)
+
+
+def test_counted_work_decides_what_is_compact() -> None:
+    def typed_sum(g: Any, W: Any) -> str:
+        for v in g.dst_nodes():
+            v["out"] = 0.0
+            for e in v.incoming_edges():
+                v["out"] += graphs.linear(e.src.feature, W[e.etype])
+        return "out"
+
+    made = graphs.layer(
+        typed_sum, node={"feature": 3}, weights={"W": ("etype", 3, 2)}, compact="count", sum_first=False
+    )
+    many = np.arange(20)
+    hub, apart = (graphs.Graph(src, many, nodes=20, etype=many % 2) for src in (0 * many, many))
+    assert made.chosen_for(hub).rewrites.compact is True
+    assert made.chosen_for(apart).rewrites.compact is False
+    # A product of an edge has 3 * 2 terms of two operations, its sum 2 terms of one; the hub has two pairs.
+    plain, least = 20 * (12 + 2), 2 * 12 + 20 * 2
+    chosen, found = ", taken: the fewest rewrites within a tenth of the least", made.explain(hub).split("\n")
+    assert found[0] == f"choices on {hub}, by multiplications and additions:"
+    assert found[1:3] == [f"  none of these: {plain}", f"  compact: {least}{chosen}"]
+    assert "linear.compact(src[p], etype[p], name='by_src_etype')" in made.explain(hub)
+    found = made.explain(apart).split("\n")
+    assert found[1:3] == [f"  none of these: {plain}{chosen}", f"  compact: {plain}"]
+    assert "  nothing: left out, the work on a graph decides against it" in found
+
+
+def test_counted_work_decides_what_is_reassociated() -> None:
+    made, many = layer("rgat", reassociate="count", compact=False, sum_first=False), np.arange(60)
+    few = graphs.Graph(many, many, nodes=60, etype=many % 2, etypes=2)
+    types = graphs.Graph([0, 1], [1, 0], nodes=60, etype=[0, 70], etypes=90)
+    assert made.chosen_for(few).rewrites.reassociate is True
+    assert made.chosen_for(types).rewrites.reassociate is False
+    assert "choices" not in made.explain()
+    assert (
+        layer("rgat", sum_first=False)
+        .explain(few)
+        .startswith(f"choices on {few}:\n  none: no rewrite is declared as 'count'\ntraced:")
+    )
 
 
 def test_edges_keep_the_order_of_the_caller() -> None:

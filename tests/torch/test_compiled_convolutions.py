@@ -133,6 +133,16 @@ def test_edges_that_change_are_another_graph() -> None:
         ours(x, index)
 
 
+def test_edges_that_change_through_numpy_are_another_graph() -> None:
+    conv, (x, index) = pyg.SAGEConv(F, G), given("sage", GRAPHS["a hub"])
+    ours = graphs.compile(copy.deepcopy(conv))
+    torch.testing.assert_close(ours(x, index), conv(x, index))
+    before, held = index._version, index.numpy()
+    held[1] = np.roll(held[1], 1)
+    assert index._version == before
+    torch.testing.assert_close(ours(x, index), conv(x, index))
+
+
 STAYING = {
     "aggr='max'": lambda: (pyg.SAGEConv(F, G, aggr="max"), ()),
     "scores are dropped while it is trained": lambda: (pyg.GATConv(F, G, dropout=0.5), ()),

@@ -11,6 +11,7 @@ import numpy as np
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
 from tiramisu_py.algorithm.evaluate.given_values import arrays_of, extents
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.gradients import Gradients
 from tiramisu_py.records import dataclass
@@ -115,10 +116,15 @@ class FrameworkCalls:
 
 def forms_of(algorithm: Algorithm, params: Mapping[str, int]) -> list[Form]:
     """The shape and the type of each array that a function returns."""
-    found: list[Form] = []
+    return [(shape_value(shape, params), dtype) for shape, dtype in symbolic_forms(algorithm)]
+
+
+def symbolic_forms(algorithm: Algorithm) -> list[tuple[tuple[Expr, ...], np.dtype[Any]]]:
+    """The shape in terms of sizes, and the type, of each array that a function returns."""
+    found: list[tuple[tuple[Expr, ...], np.dtype[Any]]] = []
     for name in algorithm.outputs:
         computed = algorithm.computations[name]
-        shape = shape_value(extents(algorithm, computed), params)
+        shape = extents(algorithm, computed)
         found += [(shape, dtype.numpy) for _, dtype in arrays_of(computed)]
     return found
 

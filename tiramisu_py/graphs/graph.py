@@ -127,6 +127,12 @@ class Graph:
         """One of ``src``, ``dst``, ``etype`` and ``ntype``, of the sorted edges, or of the nodes."""
         return self._arrays[name]
 
+    def in_given_order(self, sorted_by_edge: Array) -> Array:
+        """Values of the sorted edges in the order in which the edges were given."""
+        found = np.empty_like(sorted_by_edge)
+        found[self.order] = sorted_by_edge
+        return found
+
     def distinct(self, *keys: str) -> Any:
         """The distinct combinations of keys, such as ``src`` and ``etype``: `tm.distinct`, made once."""
         if ("distinct", keys) not in self._made:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 import tiramisu_py as tm
 from tiramisu_py.errors import ArgumentError, DeclarationError
+from tiramisu_py.graphs.choices import LayerRewrites, taken
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.on_torch import on_tensors
@@ -28,14 +29,9 @@ from tiramisu_py.graphs.rewrites import (
 )
 from tiramisu_py.graphs.schedules import scheduled
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
-from tiramisu_py.records import dataclass
 from tiramisu_py.torch import function as torch_function
 
 Array = npt.NDArray[Any]
-
-
-#: The part of a layer's work that is left where rows are summed before their products, so that it pays.
-LESS = 0.9
 
 
 def layer(
@@ -45,8 +41,8 @@ def layer(
     edge: Mapping[str, Any] | None = None,
     weights: Mapping[str, Any] | None = None,
     dtype: tm.DType = tm.float32,
-    reassociate: bool = True,
-    compact: bool = True,
+    reassociate: bool | str = True,
+    compact: bool | str = True,
     sum_first: bool | str = "count",
 ) -> Layer:
     """A layer from a model, a Python function of a graph and of weights, that is run once with symbols.
@@ -69,8 +65,8 @@ def layer(
     ``("ntype", ..)`` for each type of nodes. The model returns the name of its result, or a tuple of names.
     `reassociate` multiplies weights with each other before data, and `compact` computes what depends on a node and a
     type once for each pair. `sum_first` sums the rows of a node that are multiplied with one matrix before they are
-    multiplied; ``"count"`` leaves it to the graph, where that is less work. Raises `DeclarationError` in words of the
-    model.
+    multiplied. ``"count"`` leaves any of the three to the graph: it is done where that is less work, and
+    ``layer.explain(graph)`` says how much. Raises `DeclarationError` in words of the model.
     """
     if not callable(model):
         raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")
@@ -83,38 +79,29 @@ def layer(
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise DeclarationError(f"{double} is given twice: names of node=, edge= and weights= differ")
-    if sum_first not in (True, False, "count"):
-        raise DeclarationError(f"sum_first={sum_first!r}: give True, False, or 'count', which leaves it to the graph")
+    rewrites = LayerRewrites(reassociate=reassociate, sum_first=sum_first, compact=compact)
     trace = traced(model, ModelTrace(of_nodes, of_edges, owned))
-    return Layer(model.__name__, trace, dtype, LayerRewrites(reassociate, compact, sum_first))
-
-
-@dataclass(frozen=True)
-class LayerRewrites:
-    """What passes may change of a layer; `sum_first` is "count" where the work on a graph decides."""
-
-    reassociate: bool
-    compact: bool
-    sum_first: bool | str
+    return Layer(model.__name__, trace, dtype, rewrites)
 
 
 class Layer:
     """A traced model after the passes that change what is computed; `on` makes a graph's own program of it."""
 
-    def __init__(self, name: str, trace: ModelTrace, dtype: tm.DType, rewrites: LayerRewrites) -> None:
+    def __init__(
+        self, name: str, trace: ModelTrace, dtype: tm.DType, rewrites: LayerRewrites, decided: Collection[str] = ()
+    ) -> None:
         self.name, self.trace, self.dtype, self.rewrites = name, trace, dtype, rewrites
         made = emitted(trace, name, dtype)
         self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
-        for word, wanted, change in (
-            ("reassociate", rewrites.reassociate, reassociated),
-            ("sum first", rewrites.sum_first, summed_first),
-            ("compact", rewrites.compact, compacted),
-        ):
+        changes = {"reassociate": reassociated, "sum_first": summed_first, "compact": compacted}
+        for word, wanted in rewrites.named.items():
+            pass_, why = word.replace("_", " "), "the work on a graph decides"
             if wanted == "count":
-                if any(is_summed_product(each) for each in trace.steps):
-                    self._pass(made, word, [Done("nothing", "the work on a graph decides")])
+                if word in self._counted:
+                    self._pass(made, pass_, [Done("nothing", why)])
                 continue
-            self._pass(made, word, change(made) if wanted else [Done("nothing", "the layer is declared without it")])
+            why = f"{why} against it" if word in decided else "the layer is declared without it"
+            self._pass(made, pass_, changes[word](made) if wanted else [Done("nothing", why)])
         self._algorithm = with_inverses(made.f.program.algorithm.as_rewritten)
 
     def _pass(self, made: EmittedLayer, word: str, done: Sequence[Done]) -> None:
@@ -127,27 +114,40 @@ class Layer:
         return tm.Function.of(self._algorithm)
 
     def chosen_for(self, graph: Graph) -> Layer:
-        """The layer with the passes that a graph asks for: sums before their products, if that is less work there.
+        """The layer with the rewrites that a graph asks for, of those that are declared as ``"count"``.
 
-        Multiplications and additions of the result are counted; rows that are summed first are stored once more, so
-        that a tenth of them has to be saved.
+        Multiplications and additions of the result are counted. What is rewritten stores a row, or looks one up, once
+        more, so that a tenth of them has to be saved: it is the way with the fewest rewrites within a tenth of the
+        least.
         """
-        plain, *summed = self._ways
-        return next(
-            (each for each in summed if work_on(each.function, graph) < LESS * work_on(plain.function, graph)), plain
-        )
+        return self._ways[0] if len(self._ways) == 1 else self._ways[taken(self._works(graph))]
+
+    def _works(self, graph: Graph) -> list[tuple[LayerRewrites, int]]:
+        """The ways that a graph chooses from, with the work of each."""
+        return [(each.rewrites, work_on(each.function, graph)) for each in self._ways]
+
+    @property
+    def _counted(self) -> tuple[str, ...]:
+        """The names of the rewrites that a graph decides, without sums before products that are none."""
+        sums = any(map(is_summed_product, self.trace.steps))
+        return tuple(name for name in self.rewrites.counted if sums or name != "sum_first")
 
     @cached_property
     def _ways(self) -> list[Layer]:
-        """The layers that a graph chooses from: this one, or those without and with sums before their products."""
-        if self.rewrites.sum_first != "count":
+        """The layers that a graph chooses from: this one, or one for each decision."""
+        counted = self._counted
+        if not counted:
             return [self]
-        ways = (replace(self.rewrites, sum_first=way) for way in (False, True))
-        found = [Layer(self.name, self.trace, self.dtype, each) for each in ways]
-        return found if any(map(is_summed_product, self.trace.steps)) else found[:1]
+        fixed = replace(self.rewrites, **{name: False for name in self.rewrites.counted if name not in counted})
+        return [Layer(self.name, self.trace, self.dtype, each, counted) for each in fixed.ways]
 
-    def explain(self) -> str:
-        """The values of the layer after each pass."""
+    def explain(self, graph: Graph | None = None) -> str:
+        """The values of the layer after each pass.
+
+        For a graph they are those of the layer that it chooses, after the work of each way that it chooses from.
+        """
+        if graph is not None:
+            return "\n".join([*self._choices(graph), self.chosen_for(graph).explain()])
         f = self.function
         inverses = list(map(str, gathered(f)))
         done = scheduled(f)
@@ -155,6 +155,18 @@ class Layer:
         later += [("traversals", done.traversals), ("the rest", done.rest)]
         listed = [(word, "\n".join(f"  {line}" for line in lines) or "  none") for word, lines in later]
         return "\n".join(f"{word}:\n{body}" for word, body in (*self._passes, *listed))
+
+    def _choices(self, graph: Graph) -> list[str]:
+        """The ways that a graph chooses from, with their work, in words."""
+        self.check(graph)
+        if not self._counted:
+            return [f"choices on {graph}:", "  none: no rewrite is declared as 'count'"]
+        works = self._works(graph)
+        own, lines = taken(works), [f"choices on {graph}, by multiplications and additions:"]
+        for place, (rewrites, work) in enumerate(works):
+            why = ", taken: the fewest rewrites within a tenth of the least" if place == own else ""
+            lines.append(f"  {rewrites.among(self._counted)}: {work}{why}")
+        return lines
 
     def on(
         self,
@@ -209,7 +221,8 @@ class GraphRun:
         """The result of the layer; several as a tuple. Raises `ArgumentError`, naming what does not fit the graph."""
         made = self.forward(self.arguments(given))
         steps = self.layer.trace.outputs
-        found = tuple(self._unsorted(a) if s.loop == "edges" else a for s, a in zip(steps, made, strict=True))
+        unsorted = self.graph.in_given_order
+        found = tuple(unsorted(a) if s.loop == "edges" else a for s, a in zip(steps, made, strict=True))
         return found[0] if len(found) == 1 else found
 
     def gradients(self, weights: Any, **given: Any) -> dict[str, Array]:
@@ -230,7 +243,7 @@ class GraphRun:
             named[self.step.cotangents[step.label]] = array
         found = self.step({**self.arguments(given), **named})[len(outputs) :]
         return {
-            name: self._unsorted(gradient) if name in self.layer.trace.edge else gradient
+            name: self.graph.in_given_order(gradient) if name in self.layer.trace.edge else gradient
             for name, gradient in zip(self.step.wrt, found, strict=True)
         }
 
@@ -298,11 +311,6 @@ class GraphRun:
         if array.dtype != own:
             raise ArgumentError(f"{name} is an array of {array.dtype}, and {self.layer.name} computes in {own}")
         return np.asarray(array[self.graph.order] if of == "edges" else array, order="C")
-
-    def _unsorted(self, sorted_by_edge: Array) -> Array:
-        found = np.empty_like(sorted_by_edge)
-        found[self.graph.order] = sorted_by_edge
-        return found
 
     def __repr__(self) -> str:
         return f"<{self.layer.name} on {self.graph}>"

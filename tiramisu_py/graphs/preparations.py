@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import tiramisu_py as tm
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.records import dataclass
 
@@ -20,6 +22,13 @@ class PreparedGraph:
 
     graph: Graph
     derived: Mapping[str, Array]
+    _of_type: dict[Any, Mapping[str, Array]] = field(default_factory=dict)
+
+    def derived_as(self, dtype: Any) -> Mapping[str, Array]:
+        """The factors as arrays of a type, made once."""
+        if dtype not in self._of_type:
+            self._of_type[dtype] = {name: tm.frozen(each.astype(dtype)) for name, each in self.derived.items()}
+        return self._of_type[dtype]
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 import tiramisu_py as tm
+from tiramisu_py import queries
 from tiramisu_py.graphs.layers import Layer
 from tiramisu_py.graphs.preparations import PREPARATIONS, PreparedGraph
 from tiramisu_py.graphs.programs import LayerMachine, LayerProgram
 from tiramisu_py.records import dataclass
-from tiramisu_py.torch.functions import forms_of
+from tiramisu_py.torch.functions import symbolic_forms
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +32,11 @@ class PreparedGraphs:
         self._lock = Lock()
 
     def of(self, preparation: str, ends: Mapping[str, Array], sizes: Mapping[str, int]) -> PreparedGraph:
-        """The graph of some edges, which are compared element by element, so that a changed graph is another one."""
+        """The graph of some edges, which are compared element by element, so that a changed graph is another one.
+
+        A tensor's version would not do: memory that it shares with NumPy changes without one. Comparing reads 16 bytes
+        of each end, as fast as memory is.
+        """
         key, arrays = (preparation, *sizes.items(), *ends), tuple(ends.values())
         with self._lock:
             for place, (other, kept, found) in enumerate(self._kept):
@@ -93,7 +98,7 @@ class LayerCalls:
             self._programs[which] = LayerProgram(f, graph, LayerMachine())
         return self._programs[which].on(graph)
 
-    @property
+    @cached_property
     def _algorithm(self) -> Any:
         return self._gradients.forward.algorithm if self.wrt else self.layer.function.algorithm
 
@@ -125,7 +130,7 @@ class LayerCalls:
     def _given(self, named: Mapping[str, Array], prepared: PreparedGraph, taken: Any) -> dict[str, Array]:
         """The arguments that a program takes, edges sorted."""
         edge = {name: named[name][prepared.graph.order] for name in self.layer.trace.edge if name in named}
-        edge |= {name: each.astype(self.layer.dtype.numpy) for name, each in prepared.derived.items()}
+        edge |= prepared.derived_as(self.layer.dtype.numpy)
         found = {**{name: each for name, each in named.items() if name not in self.ends}, **edge}
         return {name: np.ascontiguousarray(each) for name, each in found.items() if name in taken}
 
@@ -134,8 +139,16 @@ class LayerCalls:
         named = dict(zip(self.inputs, arrays, strict=True))
         prepared = self._graph(named, params)
         program = self._program("forward", prepared.graph)
-        found = program(self._given(named, prepared, program.f.algorithm.inputs))
-        return [_padded(each, shape) for each, (shape, _) in zip(found, self.forms(params), strict=True)]
+        given = self._given(named, prepared, program.f.algorithm.inputs)
+        longer: dict[str, Array] = {}
+        for name, (own, dtype), (shape, _) in zip(
+            program.f.algorithm.output_arrays, self._shapes(program.sizes), self.forms(params), strict=True
+        ):
+            if own != shape:
+                longer[name] = np.empty(shape, dtype)
+                given[name] = longer[name][: own[0]]
+        found = program(given)
+        return [longer.get(name, each) for name, each in zip(program.f.algorithm.output_arrays, found, strict=True)]
 
     def backwards(self, needed: Sequence[Array], weights: Sequence[Array], params: Mapping[str, int]) -> list[Array]:
         """The gradients by `wrt`."""
@@ -143,20 +156,27 @@ class LayerCalls:
         prepared = self._graph(named, params)
         program = self._program("backward", prepared.graph)
         known = self._program("forward", prepared.graph).sizes
-        for name, (shape, _) in zip(self.made, forms_of(self._algorithm, known), strict=True):
+        for name, (shape, _) in zip(self.made, self._shapes(known), strict=True):
             if name in named:
                 named[name] = named[name][: shape[0]] if shape else named[name]
         found = program(self._given(named, prepared, program.f.algorithm.inputs))
-        back = np.argsort(prepared.graph.order)
-        listed = zip(self.wrt, found, strict=True)
-        return [each[back] if name in self.layer.trace.edge else each for name, each in listed]
+        listed, edge = zip(self.wrt, found, strict=True), self.layer.trace.edge
+        return [prepared.graph.in_given_order(each) if name in edge else each for name, each in listed]
 
     def forms(self, params: Mapping[str, int]) -> list[Any]:
         """The forms of what the forward program returns; for as many edges and pairs as there may be."""
         known = dict(params)
         known["E"] = PREPARATIONS[self.preparation].most_edges(params)
         known |= {name: known["E"] for name in self._algorithm.params if name not in known}
-        return forms_of(self._algorithm, known)
+        return self._shapes(known)
+
+    @cached_property
+    def _symbolic(self) -> list[Any]:
+        return symbolic_forms(self._algorithm)
+
+    def _shapes(self, sizes: Mapping[str, int]) -> list[Any]:
+        """The shapes and types of what the forward program returns, for some sizes."""
+        return [(queries.shape_value(shape, sizes), dtype) for shape, dtype in self._symbolic]
 
     def gradient_forms(self, params: Mapping[str, int]) -> list[Any]:
         """The forms of the gradients: those of the values."""
@@ -166,11 +186,3 @@ class LayerCalls:
         sizes = {"etype": (params["R"],), "ntype": (params["T"],)}
         shapes |= {name: (*sizes.get(each.types, ()), *each.shape) for name, each in trace.weights.items()}
         return [(shapes[name], dtype) for name in self.wrt]
-
-
-def _padded(array: Array, shape: tuple[int, ...]) -> Array:
-    if array.shape == shape:
-        return array
-    made = np.empty(shape, array.dtype)
-    made[: array.shape[0]] = array
-    return made

@@ -15,10 +15,10 @@ from itertools import count
 from typing import Any, Protocol
 
 from tiramisu_py.errors import ArgumentError, UnsupportedError
-from tiramisu_py.function.framework_calls import Form, FrameworkCalls, forms_of
+from tiramisu_py.function.framework_calls import Form, FrameworkCalls, symbolic_forms
 from tiramisu_py.function.gradients import Gradients
 
-__all__ = ["OperatorCalls", "forms_of", "function", "new_number", "registered"]
+__all__ = ["OperatorCalls", "function", "new_number", "registered", "symbolic_forms"]
 
 #: Operators are registered for the whole process: each has a number.
 _NUMBERS = count()

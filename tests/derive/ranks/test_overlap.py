@@ -194,3 +194,26 @@ def test_terms_that_need_no_message_come_first_unless_their_order_is_fixed(how: 
     assert bool(of_kind(f.program, "_interior")) != (how in ({"ordered": True}, {"determinism": "ordered"}))
     report = f.check()
     assert report.ok, report
+
+
+def test_tiles_of_an_instruction_stay_whole() -> None:
+    """Of two tiles of 16 rows on each rank, one reads a row of another rank: all of it is boundary."""
+    i, j, k, i1, i2, i3 = tm.iters("i j k i1 i2 i3")
+    f = tm.Function("tiles")
+    given, panels = f.input("given", tm.uint8, [129, 64]), f.input("panels", tm.int8, [16, 16, 4])
+    a = f.computation("a", {i: 129, k: 64}, given[i, k] ^ 1)
+    term = tm.cast(tm.int32, a[i + 1, k]) * tm.cast(tm.int32, panels[k // 4, j, k % 4])
+    product = f.reduction("product", {i: 128, j: 16}, {k: 64}, tm.sum, term)
+    f.outputs(product)
+    for each in (a, product):
+        each.split(i, 32, q, i1)
+    for part in (a, product.init, product.update):
+        part.tag_distribute(q)
+    product.update.split(i1, 16, i2, i3).reorder(q, i2, i3, j, k).tensorize(i3, j, k, "amx")
+    f.derive_transfers(overlap=True)
+    tiles = 4 * 16 * 16 * 64
+    for part in ("interior", "boundary"):
+        instances = sets.plain(f.program.statements[f"product_update_{part}"].instances)
+        assert instances.count_val().to_python() == tiles
+    report = f.check()
+    assert report.ok, report

@@ -9,6 +9,7 @@ The boundary contains the iterations that read received values on any rank, so t
 blocks of all ranks, in every iteration of the outer loops. If the interior would not be convex, the boundary is
 extended to whole rows and columns. Work stays whole where a cut, or the new place of a part, would change the order of
 two executions that depend on each other. That is asked of their accesses alone, without a limit on isl's operations.
+An instruction on small matrices takes whole tiles, so that the boundary has whole ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tiramisu_py.derive.ranks.missing_values import keys
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import in_place_of, on_instances
 from tiramisu_py.program.fresh_names import free_name
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.loops import LoopId, Rank, TensorLoop
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
@@ -82,7 +83,8 @@ def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list
     coords = sets.graph(reader.coords, reader.instances)
     accessed = found.apply(coords)
     for depth, loop in enumerate(reader.loops):
-        if depth < len(exchanged.meeting.loops) or program.loops[loop].is_rank:
+        tag = program.loops[loop].tag
+        if depth < len(exchanged.meeting.loops) or isinstance(tag, Rank | TensorLoop):
             accessed = sets.freed(accessed, depth)
     exact = _pieces(coords, accessed)
     if _is_simple(reader, exact):

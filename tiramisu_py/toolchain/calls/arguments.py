@@ -175,13 +175,17 @@ class Arguments:
                 raise ArgumentError(f"{name} is missing: {self.function.name} takes {_listed(self.inputs)}")
         return given
 
+    @cached_property
+    def _known(self) -> dict[str, None]:
+        """The names that a call can give."""
+        own = [array for array in [*self.inputs, *self.arrays] if array not in self.packing.arrays]
+        return dict.fromkeys([*own, *self.aliases, *self.function.params])
+
     def _require_known(self, name: str) -> None:
-        own = [array for array in dict.fromkeys([*self.inputs, *self.arrays]) if array not in self.packing.arrays]
-        known = [*own, *self.aliases, *self.function.params]
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+        if name not in self._known:
+            close = difflib.get_close_matches(name, self._known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
-            raise ArgumentError(f"{self.function.name} has no argument {name}{hint}; it has {_listed(known)}")
+            raise ArgumentError(f"{self.function.name} has no argument {name}{hint}; it has {_listed(self._known)}")
 
     # -- sizes
 
