@@ -9,13 +9,16 @@ import numpy as np
 import tiramisu_py as tm
 
 N, T = tm.params("N T")
-i, j, t, k, i0, i1 = tm.iters("i j t k i0 i1")
+i, j, t, k, i0, i1, k0, k1 = tm.iters("i j t k i0 i1 k0 k1")
 #: The threads along a row, and the rows of a block.
 COLUMNS, ROWS = 8, 4
 
 
-def rows() -> tuple[tm.Function, Any, Any, Any, Any]:
-    """out = 0.5 out + top z, step by step, and top is the largest total so far: the function and its computations."""
+def rows(inside: tm.Iter = i0) -> tuple[tm.Function, Any, Any, Any, Any]:
+    """out = 0.5 out + top z, step by step, and top is the largest total so far: the function and its computations.
+
+    The steps are inside of a block, or of one of its rows.
+    """
     f = tm.Function("rows", params=[N, T], assume="T >= 1")
     a, z = f.input("a", tm.float32, [T, N, 3]), f.input("z", tm.float32, [T, COLUMNS])
     total = f.reduction("total", {t: T, i: N}, {k: 3}, tm.sum, a[t, i, k])
@@ -28,8 +31,8 @@ def rows() -> tuple[tm.Function, Any, Any, Any, Any]:
     out = f.computation("out", {i: N, j: COLUMNS}, acc[T - 1, i, j])
     f.outputs(out)
     out.split(i, ROWS, i0, i1)
-    acc.compute_at(out, i0).fold(t, 1).store_in(tm.REGISTER)
-    top.compute_at(out, i0).fold(t, 1).store_in(tm.REGISTER)
+    acc.compute_at(out, inside).fold(t, 1).store_in(tm.REGISTER)
+    top.compute_at(out, inside).fold(t, 1).store_in(tm.REGISTER)
     top.fuse(acc, t)
     total.compute_at(top, t).store_in(tm.REGISTER)
     return f, out, acc, top, total

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.programs.gpu.replicas import COLUMNS, expected, i, i0, i1, j, k, numbers, replicated, rows, t
+from tests.programs.gpu.replicas import COLUMNS, expected, i, i0, i1, j, k, k0, k1, numbers, replicated, rows, t
 from tests.selection import some
 from tiramisu_py.errors import CommandError
 
@@ -22,7 +22,8 @@ def test_each_thread_of_a_row_has_the_largest_value_so_far(tagged_first: bool) -
     report = f.check()
     assert report.ok, report
     text = f.pseudocode()
-    assert "barrier" not in text and "shared memory" not in text and "allocate top[1, 4] in registers" in text
+    assert "barrier" not in text and "shared memory" not in text
+    assert "allocate top[1, 4] in registers" in text
     simulated = f.compile(device="simulator", sanitize=True)
     for steps, count in SIZES:
         a, z = numbers(steps, count)
@@ -101,6 +102,28 @@ def test_a_copy_has_the_iterations_of_all_that_reads_it() -> None:
     tops = given.cumsum(0, dtype=np.float32)
     np.testing.assert_array_equal(simulated[0], tops[:, :, None] * np.arange(1, 4, dtype=np.float32))
     np.testing.assert_array_equal(simulated[1][2:, :, 1:], tops[2:, :, None] - np.arange(1, 6, dtype=np.float32))
+
+
+@pytest.mark.slow
+def test_a_tree_in_a_loop_inside_of_a_thread_loop_gives_its_sum_to_all_threads_of_the_row() -> None:
+    """Threads along i1 run the steps; in each step the threads along x add up, and each goes on with the sum."""
+    f, out, acc, top, total = rows(inside=i1)
+    total.update.split(k, 2, k0, k1).reorder(k1, k0)
+    out.tag_gpu(blocks=[i0], threads=[i1, j])
+    acc.tag_gpu(threads=[j])
+    top.replicate(j)
+    top.tag_gpu(threads=[j])
+    total.update.tag_gpu(threads=[k1], combine=tm.TREE)
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok, report
+    text = f.pseudocode()
+    assert "barrier" not in text and "shared memory" not in text and "over threadIdx.x" in text
+    simulated = f.compile(device="simulator", sanitize=True)
+    for steps, count in SIZES:
+        a, z = numbers(steps, count)
+        for each in (simulated, simulated.seeded(1, "lazy")):
+            np.testing.assert_array_equal(each(a, z), expected(a, z), strict=True)
 
 
 def test_copies_are_saved_and_undone() -> None:
