@@ -23,6 +23,7 @@ import tiramisu_py.language as tl
 
 #: The batch, heads, rows of blocks of a head and of all heads, blocks, and the depth of a token.
 Z, H, R, W, E, D = tm.params("Z H R W E D")
+b, w, e, i, j = tm.iters("b w e i j")
 
 
 @tm.jit
@@ -128,6 +129,39 @@ def shares(block: int = 8, lanes: int = 32) -> tuple[tm.Function, Any]:
     run = softmax[W * block, Z](*given, x, p, m, y, f.scalar("scale", tm.float32), B=block, LANES=lanes)
     f.outputs(y)
     return f, run
+
+
+def steps(block: int = 8) -> list[tm.Function]:
+    """The shares by a kernel for each operation: a scale, positions, a mask, and a softmax, each with its own array."""
+    at = {b: Z, e: E, i: block, j: block}
+    found = []
+    for name in ("scaled", "placed", "masked"):
+        f = tm.Function(name, params=[Z, H, R, W, E], assume="H >= 1 and R >= 1")
+        head, row, column = tables(f, "head", "row", "column")
+        x = f.input("x", tm.float32, [Z, E, block, block])[b, e, i, j]
+        if name == "scaled":
+            y = f.computation("y", at, x * f.scalar("scale", tm.float32))
+        elif name == "placed":
+            p = f.input("p", tm.float32, [Z, H, R, block, R, block])
+            y = f.computation("y", at, x + p[b, head[e], row[e], i, column[e], j])
+        else:
+            m = f.input("m", tm.float32, [R, block, R, block])
+            y = f.computation("y", at, tm.select(m[row[e], i, column[e], j] != 0, x, -np.inf))
+        f.outputs(y)
+        found.append(f)
+    return [*found, _softmax_of_runs(block)]
+
+
+def _softmax_of_runs(block: int) -> tm.Function:
+    f = tm.Function("softmax", params=[Z, W, E], assume="W >= 1")
+    run = f.segments("start", W, of=E)
+    x, rows = f.input("x", tm.float32, [Z, E, block, block]), {b: Z, w: W, i: block}
+    top = f.reduction("top", rows, {e: run[w], j: block}, tm.max, x[b, e, i, j])
+    shifted = tm.exp(x[b, e, i, j] - tm.maximum(top[b, w, i], -1e30))
+    total = f.reduction("total", rows, {e: run[w], j: block}, tm.sum, shifted)
+    y = f.computation("y", {b: Z, w: W, e: run[w], i: block, j: block}, shifted / tm.maximum(total[b, w, i], 1e-30))
+    f.outputs(y)
+    return f
 
 
 def sums(block: int = 8, columns: int = 16) -> tuple[tm.Function, Any]:

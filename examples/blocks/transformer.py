@@ -8,6 +8,8 @@ gradient is derived: transposed products of the same blocks.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,19 +17,37 @@ import tiramisu_py as tm
 
 E, R, Z = tm.params("E R Z")  # the width of a token, rows of blocks, blocks
 h, e, d, r, z, u, v, o = tm.iters("h e d r z u v o")
-HEADS, DEPTH, BLOCK = 2, 8, 8
-WEIGHTS = {"Wq": (HEADS, E, DEPTH), "Wk": (HEADS, E, DEPTH), "Wv": (HEADS, E, DEPTH), "Wo": (HEADS, DEPTH, E)}
+WEIGHTS = ("Wq", "Wk", "Wv", "Wo")
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def layer(dtype: tm.DType = tm.float64) -> tm.Function:
+class Heads(NamedTuple):
+    """The number of heads, the depth of each, and the tokens of a block."""
+
+    heads: int = 2
+    depth: int = 8
+    block: int = 8
+
+    def weights(self, width: Any) -> dict[str, tuple[Any, ...]]:
+        """The shapes of the weights for tokens of a width."""
+        return dict.fromkeys(WEIGHTS[:3], (self.heads, width, self.depth)) | {
+            WEIGHTS[3]: (self.heads, self.depth, width)
+        }
+
+
+#: What the example trains, and a layer of the usual size: tokens of 768 numbers.
+SMALL, USUAL = Heads(), Heads(12, 64, 16)
+
+
+def layer(dtype: tm.DType = tm.float64, of: Heads = SMALL) -> tm.Function:
     """Attention with heads and projections, a residual and layer normalisation; then the squared error."""
+    HEADS, DEPTH, BLOCK = of.heads, of.depth, of.block
     f = tm.Function("transformer", params=[E, R, Z], assume="R >= 1 and E >= 1")
     row = f.segments("start", R, of=Z)
     column = f.input("column", tm.int32, [Z], values=(0, R))
     x, goal = (f.input(name, dtype, [R, BLOCK, E]) for name in ("x", "goal"))
-    W = {name: f.input(name, dtype, list(shape)) for name, shape in WEIGHTS.items()}
+    W = {name: f.input(name, dtype, list(shape)) for name, shape in of.weights(E).items()}
     near = f.input("near", dtype, [HEADS, 2 * R * BLOCK])  # by the distance of two tokens
     q, key, val = (
         f.reduction(name, {h: HEADS, r: R, u: BLOCK, d: DEPTH}, {e: E}, tm.sum, x[r, u, e] * W[by][h, e, d])
@@ -64,28 +84,30 @@ def tables(pattern: tm.patterns.BlockLayout) -> Arrays:
 
 def dense(pattern: tm.patterns.BlockLayout, given: Arrays) -> float:
     """The same loss by dense matrices."""
-    rows, width = len(given["x"]) * BLOCK, given["x"].shape[-1]
+    (rows, block, width), depth = given["x"].shape, given["Wq"].shape[-1]
+    rows *= block
     x, goal = (given[name].reshape(rows, width) for name in ("x", "goal"))
     q, key, val = (np.einsum("le,hed->hld", x, given[name]) for name in ("Wq", "Wk", "Wv"))
     at = np.arange(rows)[:, None] - np.arange(rows)
-    s = np.einsum("hld,hmd->hlm", q, key) * DEPTH**-0.5 + given["near"][:, rows + at]
-    s = np.where(np.kron(pattern.mask, np.ones((BLOCK, BLOCK))).astype(bool) & (at >= 0), s, -np.inf)
+    s = np.einsum("hld,hmd->hlm", q, key) * depth**-0.5 + given["near"][:, rows + at]
+    s = np.where(np.kron(pattern.mask, np.ones((block, block))).astype(bool) & (at >= 0), s, -np.inf)
     p = np.exp(s - s.max(-1, keepdims=True))
     added = x + np.einsum("hlm,hmd,hde->le", p / p.sum(-1, keepdims=True), val, given["Wo"])
     centred = added - added.mean(-1, keepdims=True)
     return float(((centred / np.sqrt(centred.var(-1, keepdims=True) + 1e-5) - goal) ** 2).sum())
 
 
-def example(pattern: tm.patterns.BlockLayout, width: int, seed: int = 0) -> Arrays:
+def example(pattern: tm.patterns.BlockLayout, width: int, seed: int = 0, of: Heads = SMALL) -> Arrays:
     """Tokens, weights, and as a goal the tokens of the places before."""
-    numbers, rows = np.random.default_rng(seed), len(pattern.mask)
-    x = numbers.standard_normal((rows * BLOCK, width))
-    shapes = {"Wq": (HEADS, width, DEPTH), "Wk": (HEADS, width, DEPTH), "Wv": (HEADS, width, DEPTH)}
-    weights = {name: numbers.standard_normal(shape) / width**0.5 for name, shape in shapes.items()}
-    weights["Wo"] = numbers.standard_normal((HEADS, DEPTH, width)) / 4
-    goal = np.roll(x, 1, axis=0).reshape(rows, BLOCK, width)
-    near = np.zeros((HEADS, 2 * rows * BLOCK))
-    return {**tables(pattern), "x": x.reshape(rows, BLOCK, width), "goal": goal, **weights, "near": near}
+    numbers, rows, block = np.random.default_rng(seed), len(pattern.mask), of.block
+    x = numbers.standard_normal((rows * block, width))
+    weights = {
+        name: numbers.standard_normal(shape) / (width**0.5 if name != "Wo" else 4)
+        for name, shape in of.weights(width).items()
+    }
+    goal = np.roll(x, 1, axis=0).reshape(rows, block, width)
+    near = np.zeros((of.heads, 2 * rows * block))
+    return {**tables(pattern), "x": x.reshape(rows, block, width), "goal": goal, **weights, "near": near}
 
 
 def work(f: tm.Function, pattern: tm.patterns.BlockLayout, width: int) -> int:
@@ -96,8 +118,8 @@ def work(f: tm.Function, pattern: tm.patterns.BlockLayout, width: int) -> int:
 
 def main(steps: int = 20) -> None:
     """Train the layer to copy the token before, and compare with dense matrices."""
-    strided = tm.patterns.strided(blocks=8, stride=4, block=BLOCK)
-    pattern, width = strided & tm.patterns.causal(blocks=8, block=BLOCK), 16
+    strided = tm.patterns.strided(blocks=8, stride=4, block=SMALL.block)
+    pattern, width = strided & tm.patterns.causal(blocks=8, block=SMALL.block), 16
     f, learned = layer(), [*WEIGHTS, "near"]
     step = tm.grad(f, wrt=learned)
     step.auto_schedule()
@@ -116,7 +138,7 @@ def main(steps: int = 20) -> None:
         for name, gradient in zip(learned, gradients, strict=True):
             given[name] = given[name] - 0.003 * gradient
     assert losses[-1] < 0.9 * losses[0], losses
-    whole = tm.patterns.BlockLayout(np.ones((8, 8)), block=BLOCK)
+    whole = tm.patterns.BlockLayout(np.ones((8, 8)), block=SMALL.block)
     share = work(f, pattern, width) / work(f, whole, width)
     assert share == pattern.density
     print(f"right: {share:.0%} of the dense products; the loss falls from {losses[0]:.1f} to {losses[-1]:.1f}")

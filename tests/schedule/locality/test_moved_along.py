@@ -44,6 +44,10 @@ CHANGES: dict[str, tuple[Change, Change]] = {
         lambda p, q: p.compute_at(q, r),
         lambda p, q: p.copy(p._function["a"], [rows, columns], at=r),
     ),
+    "copied twice in tiles": (
+        lambda p, q: [q.tile(r, c, 8, 8, rows, columns, r1, c1), p.compute_at(q, columns)],
+        lambda p, q: [q.copy(p, [r, c], at=r1), p.copy(p._function["a"], [r, c], at=columns)],
+    ),
     "copied and turned": (
         lambda p, q: p.compute_at(q, r),
         lambda p, q: q.copy(p, [rows, columns], at=c, layout=[columns, rows]),

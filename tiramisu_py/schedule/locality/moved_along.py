@@ -53,7 +53,8 @@ from tiramisu_py.schedule.storage.store import scoped
 class Guest:
     """The statements of one computation, or copy, in loops of others, and the loops that they share with these.
 
-    `stored` is the storage in which they keep their values: that of the source, or the copy's.
+    `stored` is the storage in which they keep their values: that of the source, or the copy's. What was `copied_later`
+    is what readers of its copies read, of which a copy has the holes filled.
     """
 
     source: str
@@ -61,6 +62,7 @@ class Guest:
     names: tuple[str, ...]
     scope: tuple[LoopId, ...]
     slides: Slides | None
+    copied_later: bool = False
 
 
 def _guests_of(program: Program, own: Sequence[Statement]) -> list[Guest] | None:
@@ -233,9 +235,14 @@ def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId
 
 def _needed_of(program: Program, guest: Guest, own: list[Statement], scope: tuple[LoopId, ...]) -> isl.Map:
     """The values of a guest that each iteration needs: of a copy those that its readers take from it."""
-    if guest.stored == guest.source:
-        return needed_at(program, own, readers_in(program, guest.source, scope), scope)
     inside = program.with_this_loop(scope[-1])
+    if guest.stored == guest.source:
+        readers = readers_in(program, guest.source, scope)
+        if guest.copied_later:
+            copies = {s.target for s in readers if s.role is Role.COPY}
+            readers = [s for s in readers if s.target not in copies]
+            readers += [s for s in inside if s.sources.get(guest.source) in copies and loads(s, guest.source)]
+        return needed_at(program, own, readers, scope)
     readers = [s for s in inside if s.sources.get(guest.source) == guest.stored and loads(s, guest.source)]
     return needed_by(program, guest.source, readers, len(scope))
 
@@ -256,14 +263,22 @@ def _with_whole_box(program: Program, guest: Guest, scope: tuple[LoopId, ...]) -
     return scoped(program.with_storage(plain), plain, scope, guest.source)
 
 
+def _explained(program: Program, apart: Program, guests: list[Guest]) -> list[Guest]:
+    """The guests with needs that explain their executions; none if they have others."""
+    later = [replace(guest, copied_later=True) for guest in guests]
+    tried = [guests, later] if any(guest.stored != guest.source for guest in guests) else [guests]
+    return next((each for each in tried if _as_they_were(_inside_again(apart, each, ()), program, each)), [])
+
+
 def _with_guests(
     program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: str, command: str
 ) -> Program:
     """Compute `source` inside the consumer's loops, together with what is computed in its own loops."""
     own = statements(program, names)
-    guests = _guests_of(program, own) if not is_start_of(own, statements(program, consumer)) else None
-    apart = _taken_out(program, guests or ())
-    if not guests or not _as_they_were(_inside_again(apart, guests, ()), program, guests):
+    found = _guests_of(program, own) if not is_start_of(own, statements(program, consumer)) else None
+    apart = _taken_out(program, found or ())
+    guests = _explained(program, apart, found or [])
+    if not guests:
         return compute_at(program, source, names, consumer, level, command)
     moved = compute_at(apart, source, names, consumer, level, command)
     if not _has_moved(moved, own):
