@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 # what is freed goes back to the system, so that the memory of the process is what it uses; told before it begins
-if os.environ.get("MALLOC_MMAP_THRESHOLD_") is None:
+if __name__ == "__main__" and os.environ.get("MALLOC_MMAP_THRESHOLD_") is None:
     os.environ |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     os.execv(sys.executable, [sys.executable, *sys.argv])
 

@@ -191,6 +191,35 @@ def test_a_mask_of_a_multiple_of_what_is_loaded_restricts_the_read() -> None:
 
 
 @tm.jit
+def rows_of_32_bits(row, X, Y, B: tl.constexpr, WIDE: tl.constexpr, MANY: tl.constexpr):
+    e, i = tl.program_id(0), tl.arange(0, B)
+    m = tl.load(row[e])
+    m = m.to(tl.int64) if WIDE else m
+    at = m * B + i if MANY else m
+    x = tl.load(X[at], mask=at < X.shape[0], other=-1)
+    tl.store(Y[e, i], x + tl.zeros((B,), tl.float32))
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["alone", "multiplied"])
+def test_a_mask_of_integers_of_32_bits_that_may_overflow_is_refused_with_the_conversion(many: bool) -> None:
+    """A size does not fit into 32 bits, either."""
+    L, R, E = tm.params("L R E")
+    for wide in (False, True):
+        f = tm.Function("rows_of_32_bits", params=[L, R, E])
+        row, x = f.input("row", tm.int32, [E], values=(0, R)), f.input("x", tm.float32, [L])
+        y = f.array("y", tm.float32, [E, 4])
+        rows_of_32_bits[E](row, x, y, B=4, WIDE=wide, MANY=many)
+        f.outputs(y)
+        found = f.check().violations
+        assert [each.kind for each in found] == ([] if wide else ["bounds"]), found
+        assert all(each.repair.endswith("so convert them: tl.load(row[..]).to(tl.int64)") for each in found), found
+    a, names = numbers(10), np.array([2, 0, 2, 1], np.int32)
+    expected = np.zeros((4, 4), np.float32)
+    rows_of_32_bits.interpret[4](names, a, expected, B=4, WIDE=True, MANY=many)
+    np.testing.assert_array_equal(f.evaluate(names, a, R=3), expected)
+
+
+@tm.jit
 def through_tables(start, name, X, Y, B: tl.constexpr):
     """A run of a table, each element of which names what is loaded: scalars under masks, as indices."""
     r, lane = tl.program_id(0), tl.arange(0, B)

@@ -88,6 +88,49 @@ def test_products_of_matrices_without_types() -> None:
     np.testing.assert_allclose(f.compile()(*given), given[0] @ (given[1] @ given[2]), rtol=1e-12)
 
 
+TYPES = {"int8": tm.int8, "float32": tm.float32}
+
+
+def of_mixed_types(dtype: Any, wrapping: Any = None) -> tuple[tm.Function, Any, Any, dict[str, Any]]:
+    """Rows of float64, times weights that are all of another type, and may be multiplied with others in that type."""
+    (a,) = tm.params("a")  # no name of an iterator of the product, then
+    f = tm.Function("mixed", params=[E, R, a], assume="E >= 1 and R >= 1 and a >= 1")
+    etype, x = f.input("etype", tm.int32, [E], values=(0, R)), f.input("x", tm.float64, [E, a])
+    u, v = f.input("u", dtype, [R, a, F]), f.input("v", dtype, [R, F])
+    by = u[etype[p], k, j] * u[etype[p], k, 0] if wrapping else u[etype[p], k, j]
+    m = f.reduction("m", {p: E, j: F}, {k: a}, tm.sum, x[p, k] * by)
+    y = f.reduction("y", {p: E}, {j: F}, tm.sum, m[p, j] * v[etype[p], j])
+    f.outputs(y)
+    draw = np.random.default_rng(5)
+    weights = (draw.integers(50, 120, shape).astype(dtype.numpy) for shape in ((4, 5, F), (4, F)))
+    if dtype.is_float:
+        weights = (draw.standard_normal(shape).astype(dtype.numpy) for shape in ((4, 5, F), (4, F)))
+    given = {"etype": GIVEN["etype"], "x": draw.standard_normal((20, 5))}
+    return f, m, y, given | dict(zip(("u", "v"), weights, strict=True))
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_weights_of_other_types_are_multiplied_in_that_of_the_product(name: str) -> None:
+    """Integers would wrap by themselves, and float32 round, where their products with float64 do not."""
+    f, m, y, given = of_mixed_types(TYPES[name])
+    before = f.copy()
+    y.reassociate(m)
+    assert f["y_weights"].dtype == tm.float64
+    assert tm.equivalent(before, f), tm.equivalent(before, f)
+    u, v = (given[name].astype(np.float64)[given["etype"]] for name in ("u", "v"))
+    wanted = np.einsum("pk,pkj,pj->p", given["x"], u, v)
+    np.testing.assert_allclose(f.evaluate(**given, as_scheduled=True), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_product_of_integers_wraps_as_it_did() -> None:
+    f, m, y, given = of_mixed_types(tm.int8, wrapping=True)
+    wanted = f.evaluate(**given)
+    y.reassociate(m)
+    u, v = (given[name][given["etype"]] for name in ("u", "v"))
+    np.testing.assert_allclose(wanted, np.einsum("pk,pkj,pj->p", given["x"], (u * u[:, :, :1]).astype(float), v))
+    np.testing.assert_allclose(f.compile()(**given), wanted, rtol=1e-12)
+
+
 def test_a_sum_in_order_keeps_it() -> None:
     f = tm.Function("ordered", params=[N])
     x, u, v = f.input("x", tm.float64, [N, F]), f.input("u", tm.float64, [F, F]), f.input("v", tm.float64, [F])

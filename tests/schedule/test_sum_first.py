@@ -25,15 +25,17 @@ GIVEN: dict[str, Any] = {
 PAIRS = tm.distinct(GIVEN["dst"], GIVEN["etype"])
 
 
-def convolution(between: str = "", *, kept: bool = False) -> tuple[tm.Function, Any, Any, tuple[Any, Any]]:
+def convolution(
+    between: str = "", *, kept: bool = False, row: Any = tm.float64
+) -> tuple[tm.Function, Any, Any, tuple[Any, Any]]:
     """A relational graph convolution with two heads, of which each has its own factor of an edge."""
     f = tm.Function("convolution", params=[N, E, R])
     src, dst = (f.input(name, tm.int32, [E], values=(0, N)) for name in ("src", "dst"))
     etype = f.input("etype", tm.int32, [E], values=(0, R))
-    x, w = f.input("x", tm.float64, [N, F]), f.input("W", tm.float64, [R, H, F, G])
+    x, w = f.input("x", row, [N, F]), f.input("W", tm.float64, [R, H, F, G])
     norm = f.input("norm", tm.float64, [E, H])
     msg = f.reduction("msg", {p: E, h: H, d: G}, {k: F}, tm.sum, x[src[p], k] * w[etype[p], h, k, d])
-    value = tm.exp(msg[p, h, d]) if between == "exp" else norm[p, h] * msg[p, h, d]
+    value = {"exp": tm.exp(msg[p, h, d]), "alone": msg[p, h, d]}.get(between, norm[p, h] * msg[p, h, d])
     out = f.scatter("out", {n: N, h: H, d: G}, over={p: E}, at=[dst[p], h, d], op=tm.sum, expr=value)
     f.outputs(*([msg] if kept else []), out)
     return f, msg, out, (dst[p], etype[p])
@@ -174,6 +176,48 @@ def test_a_key_that_is_missing_is_named() -> None:
     msg.update.vectorize(d, 2)
     with pytest.raises(tm.CommandError, match=r"msg\.update has been scheduled: give sum_first first"):
         out.sum_first(msg, dst, etype, name="pairs")
+
+
+ROWS = {
+    "int8": (tm.int8, DRAW.integers(50, 120, (5, F)).astype(np.int8)),
+    "float32": (tm.float32, GIVEN["x"].astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_another_type_are_summed_in_that_of_the_product(name: str) -> None:
+    """Integers would wrap in a sum of their own, and float32 round, where their products with float64 do not."""
+    dtype, x = ROWS[name]
+    f, msg, out, keys = convolution("alone", row=dtype)
+    before = f.copy()
+    out.sum_first(msg, *keys, name="pairs")
+    assert f["msg_rows"].dtype == tm.float64
+    assert tm.equivalent(before, f), tm.equivalent(before, f)
+    given = {**GIVEN, "x": x, "pairs": PAIRS}
+    wanted = np.zeros((5, H, G))
+    rows = np.einsum("ek,ehkd->ehd", x.astype(np.float64)[GIVEN["src"]], GIVEN["W"][GIVEN["etype"]])
+    np.add.at(wanted, GIVEN["dst"], rows)
+    np.testing.assert_allclose(f.compile()(**given), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_combinations_have_a_name_of_their_own() -> None:
+    u, q, pair, combination = tm.iters("u q pair combination")
+    f = tm.Function("named", params=[N, E, R])
+    src, dst = (f.input(name, tm.int32, [E], values=(0, N)) for name in ("src", "dst"))
+    etype = f.input("etype", tm.int32, [E], values=(0, R))
+    x, w = f.input("x", tm.float64, [N, F]), f.input("W", tm.float64, [R, H, F, G])
+    msg = f.reduction(
+        "msg", {pair: E, q: H, combination: G}, {k: F}, tm.sum, x[src[pair], k] * w[etype[pair], q, k, combination]
+    )
+    at = [dst[pair], q, combination]
+    out = f.scatter(
+        "out", {u: N, q: H, combination: G}, over={pair: E}, at=at, op=tm.sum, expr=msg[pair, q, combination]
+    )
+    f.outputs(out)
+    before = f.copy()
+    out.sum_first(msg, dst[pair], etype[pair], name="pairs")
+    assert f.program.algorithm.computations["msg_rows"].iterators[0] == "u_2"
+    assert tm.equivalent(before, f), tm.equivalent(before, f)
 
 
 def test_a_sum_in_order_keeps_it() -> None:

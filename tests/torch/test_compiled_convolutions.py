@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import re
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,20 @@ def test_a_transformer_is_that_of_pyg(many: int, heads: int) -> None:
     compare(pyg.HGTConv({"a": F, "b": G}, G, METADATA, heads=heads), x, index)
 
 
+def test_types_of_nodes_come_in_any_order() -> None:
+    count = {"other": 4, "b": 5, "a": 6}
+    x = {name: torch.randn(n, F if name == "a" else G) for name, n in count.items()}
+    index = {
+        key: torch.stack([torch.randint(0, count[key[0]], (12,)), torch.randint(0, count[key[-1]], (12,))])
+        for key in METADATA[1]
+    }
+    conv = pyg.HGTConv({"a": F, "b": G}, G, METADATA, heads=2)
+    compare(conv, x, index)
+    index, ours = dict(reversed(index.items())), graphs.compile(copy.deepcopy(conv))
+    assert list(ours(x, index)) == ["a", "b"]
+    assert graphs.replaced(ours) == {"": "PyG's own, its types of edges come in another order than its own"}
+
+
 def test_weights_of_edges_have_gradients() -> None:
     edges = GRAPHS["a hub"]
     for options in ({}, {"normalize": False}, {"improved": True}):
@@ -167,6 +182,28 @@ def test_what_is_not_known_stays_with_its_reason(reason: str) -> None:
         torch.manual_seed(1)
         torch.testing.assert_close(found, conv(*arguments))
     assert graphs.replaced(ours) == {"": f"PyG's own, {reason}"}
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_weights_of_edges_of_another_type_stay_pygs(normalize: bool, cached: bool) -> None:
+    conv, (x, index) = pyg.GCNConv(F, G, normalize=normalize, cached=cached).float(), given("gcn", GRAPHS["a hub"])
+    ours = graphs.compile(copy.deepcopy(conv))
+    for dtype in (torch.float64, torch.int64):
+        weights = (3 * torch.rand(index.shape[1]) + 1).to(dtype)
+        try:
+            wanted = conv(x.float(), index, weights)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=re.escape(str(error)[:40])):
+                ours(x.float(), index, weights)
+        else:
+            torch.testing.assert_close(ours(x.float(), index, weights), wanted)
+        assert str(graphs.replaced(ours)[""]).startswith("PyG's own, its edges' weights are torch.")
+    # what is cached is what is taken, in whatever type the features come later
+    weights = torch.rand(index.shape[1]).float()
+    torch.testing.assert_close(ours(x.float(), index, weights), conv(x.float(), index, weights))
+    kept = cached and normalize
+    assert graphs.replaced(ours) == {"": "PyG's own, its edges' weights are torch.float64" if kept else "one operator"}
 
 
 def test_types_that_autocast_chooses_stay_pygs() -> None:

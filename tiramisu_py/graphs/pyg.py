@@ -106,8 +106,12 @@ class SymmetricSum:
 
     @staticmethod
     def stays(conv: Any, x: Any, edge_index: Any, edge_weight: Any = None) -> str:
-        """Other sums than "add" stay."""
-        return f"aggr={conv.aggr!r}" if conv.aggr not in ("add", "sum") else plain_edges(conv, x, edge_index)
+        """Other sums than "add", and weights of edges of another type than the features, stay."""
+        if conv.aggr not in ("add", "sum"):
+            return f"aggr={conv.aggr!r}"
+        cached = conv._cached_edge_index if conv.normalize else None
+        weight = edge_weight if cached is None else cached[1]
+        return plain_edges(conv, x, edge_index) or ("" if weight is None else _other_weights(x, weight))
 
     @staticmethod
     def called(conv: Any, run: MessageOperator, x: Any, edge_index: Any, edge_weight: Any = None) -> Any:
@@ -124,6 +128,12 @@ class SymmetricSum:
         edge = {} if edge_weight is None else {"norm": edge_weight.reshape(-1)}
         out = run("weighted_sum", preparation, ends_of(conv, edge_index), node={"x": conv.lin(x)}, edge=edge)
         return out if conv.bias is None else out + conv.bias
+
+
+def _other_weights(x: Any, weight: Any) -> str:
+    if weight.dtype != x.dtype:
+        return f"its edges' weights are {weight.dtype}"
+    return "its tensors are on a device" if weight.device.type != "cpu" else ""
 
 
 def _normalised(conv: Any, x: Any, edge_index: Any, edge_weight: Any) -> Any:
@@ -267,10 +277,16 @@ class Transformer:
 
     @staticmethod
     def stays(conv: Any, x_dict: Any, edge_index_dict: Any) -> str:
-        """Sparse matrices for edges, and types without features, stay."""
+        """Sparse matrices for edges, types without features, and types of edges in another order, stay.
+
+        PyG takes types of edges to be sorted, as `conv.edge_types` are, and has other values where they are not.
+        """
         missing = next((name for name in conv.node_types if name not in x_dict), None)
         if missing is not None or not edge_index_dict:
             return f"nodes of {missing!r} have no features" if missing is not None else "it has no edges"
+        places = [conv.edge_types_map.get(key, 0) for key in edge_index_dict]
+        if places != sorted(places):
+            return "its types of edges come in another order than its own"
         reasons = [plain_edges(conv, x_dict[key[0]], each) for key, each in edge_index_dict.items()]
         return next((reason for reason in reasons if reason), "")
 
@@ -279,10 +295,10 @@ class Transformer:
         """Keys, queries and values of each type of nodes first, then attention by the operator, then the rest."""
         torch = import_module("torch")
         heads, width = conv.heads, conv.out_channels // conv.heads
-        begin, count = {}, 0
-        for name, x in x_dict.items():
-            begin[name], count = count, count + x.size(0)
-        parts = torch.cat(list(conv.kqv_lin(x_dict).values())).view(-1, 3, heads, width)
+        made, begin, count = conv.kqv_lin(x_dict), {}, 0  # its order of types is the module's, not that of x_dict
+        for name, each in made.items():
+            begin[name], count = count, count + each.size(0)
+        parts = torch.cat(list(made.values())).view(-1, 3, heads, width)
         rows = dict(zip(("key", "query", "value"), parts.unbind(1), strict=True))
         ends: tuple[list[Any], list[Any]] = ([], [])
         kinds: list[Any] = []
@@ -299,8 +315,8 @@ class Transformer:
         index = {"src": torch.cat(ends[0]), "dst": torch.cat(ends[1]), "etype": torch.cat(kinds)}
         out = run("transformer", "as given", index, node=rows, weights=weights).reshape(-1, conv.out_channels)
         found = {
-            name: torch.nn.functional.gelu(out[begin[name] : begin[name] + x.size(0)])
-            for name, x in x_dict.items()
+            name: torch.nn.functional.gelu(out[begin[name] : begin[name] + each.size(0)])
+            for name, each in made.items()
             if name in conv.dst_node_types
         }
         for name, each in conv.out_lin(found).items():

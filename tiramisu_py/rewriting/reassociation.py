@@ -31,8 +31,9 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.terms_of_sums import sizes_of_terms, with_terms
 from tiramisu_py.algorithm.evaluate.given_values import extents
-from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, binary
+from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, as_typed, binary
 from tiramisu_py.algorithm.traversal import accesses, mentions, rewrite, substitute
+from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.sketches import FreshNames
@@ -121,7 +122,7 @@ def _factors_of_outer(algorithm: Algorithm, outer: Computation, inner: Computati
     others = [each for each in factors if each is not read]
     if any(a.source == inner.name for each in others for a in accesses(each)):
         raise CommandError(f"{outer.name} reads {inner.name} twice in one product")
-    return read, product_of(others)
+    return read, product_of(others, outer.dtype)
 
 
 def check_may_round(c: Computation, command: str) -> None:
@@ -144,19 +145,22 @@ def _factors_of_inner(outer: Computation, inner: Computation, read: Access) -> t
         )
     if any(mentions(guard, inner.over) for guard in inner.guards) or any(mentions(g, outer.over) for g in outer.guards):
         raise CommandError(f"the terms of {inner.name} and {outer.name} have conditions: their order cannot be changed")
-    return product_of(data), product_of(weights)
+    return product_of(data, outer.dtype), product_of(weights, outer.dtype)
 
 
 def factors_of(e: Expr) -> list[Expr]:
-    """What an expression multiplies."""
-    if isinstance(e, Binary) and e.op == "*":
+    """What an expression multiplies as real numbers: a product of integers, which may wrap, is one factor."""
+    if isinstance(e, Binary) and e.op == "*" and e.dtype.is_float:
         return [*factors_of(e.left), *factors_of(e.right)]
     return [e]
 
 
-def product_of(factors: Sequence[Expr]) -> Expr:
-    """The product of some factors, in order."""
-    return reduce(lambda a, b: binary("*", a, b), factors)
+def product_of(factors: Sequence[Expr], dtype: DType) -> Expr:
+    """The product of some factors, in order, each in the type of the whole product: part of it is in no narrower one.
+
+    Of ``x * w`` alone, the type of an int8 `x` is that of `w`; a sum of `x` by itself would wrap.
+    """
+    return reduce(lambda a, b: binary("*", a, b), (as_typed(each, dtype) for each in factors))
 
 
 def fresh_terms(outer: Computation, inner: Computation) -> dict[str, str]:
@@ -193,6 +197,7 @@ def _product_of_weights(
     over, sizes = terms
     own = {*over, *outer.over}
     parts: list[tuple[Expr, Iter, Expr]] = []
+    taken = {*outer.point_iterators, *algorithm.params}
 
     def generalised(e: Expr) -> Expr | None:
         if not isinstance(e, Access):
@@ -203,7 +208,7 @@ def _product_of_weights(
         return replace(
             e,
             indices=tuple(
-                index if mentions(index, own) else _part(parts, index, size, e, outer)
+                index if mentions(index, own) else _part(parts, index, size, e, taken)
                 for index, size in zip(e.indices, shape, strict=True)
             ),
         )
@@ -227,7 +232,7 @@ def _product_of_weights(
     return made, [index for index, _, _ in parts]
 
 
-def _part(parts: list[tuple[Expr, Iter, Expr]], index: Expr, size: Expr, e: Access, outer: Computation) -> Expr:
+def _part(parts: list[tuple[Expr, Iter, Expr]], index: Expr, size: Expr, e: Access, taken: set[str]) -> Expr:
     """The iterator of the product of weights for an index; one for all that are equal."""
     for known, one, extent in parts:
         if known.same_as(index):
@@ -236,8 +241,8 @@ def _part(parts: list[tuple[Expr, Iter, Expr]], index: Expr, size: Expr, e: Acce
                     f"{index} is an index of weights of {extent} and of {size}: they must be of one size"
                 )
             return one
-    taken = {*outer.point_iterators, *(one.name for _, one, _ in parts)}
     fresh = next(name for name in (*_LETTERS, *(f"part_{n}" for n in range(99))) if name not in taken)
+    taken.add(fresh)
     parts.append((index, Iter(fresh), size))
     return parts[-1][1]
 

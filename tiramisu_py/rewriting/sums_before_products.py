@@ -27,6 +27,7 @@ from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.terms_of_sums import with_terms
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, binary
+from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.traversal import accesses, mentions, rewrite, substitute
 from tiramisu_py.errors import CommandError
 from tiramisu_py.records import dataclass
@@ -136,11 +137,9 @@ class _Sums:
         assert self.of.values is not None
         combinations, u = self.of.values[1], Iter(position)
         summed, places = list(self.terms.values()), self._places()
-        row = product_of(rows)
+        row = product_of(rows, outer.dtype)
         axes = [name for name in outer.iterators if name not in places and mentions(row, [name])]
-        combination = Iter(
-            next(n for n in ("u", "q", "pair", "combination") if n not in {*outer.point_iterators, *summed})
-        )
+        combination = Iter(fresh_name("u", {*outer.point_iterators, *summed, *algorithm.params}, counted))
         every = {Iter(name): sizes[name] for name in (*axes, *summed)}
         number = Access(self.of.name, (u,), self.of.dtype, algorithm.owner)
         first = declare_reduction(
@@ -150,7 +149,7 @@ class _Sums:
         )  # fmt: skip
         summed_rows = Access(first.name, (u, *every), first.dtype, algorithm.owner)
         own = [name for name in outer.iterators if name not in places]
-        weight = rewrite(product_of(weights), self.at_key)
+        weight = rewrite(product_of(weights, outer.dtype), self.at_key)
         for name in places:
             if mentions(weight, [name]) or mentions(row, [name]):
                 raise CommandError(f"{outer.expr} depends on the place {name} that {outer.name} gives its terms")

@@ -45,8 +45,9 @@ the first rows); *of kept* is beside as many that keep all, by turns in the same
 of at least {least} kB, but for the four that are read first, which stay. Not written: what was asked for, or no longer
 wanted, before it was. Needs: the rate at which the forward pass, a third of the time, saves; the disk writes
 {rate:.2f} GB/s past the page cache, and the slow disk {slow:.0f} MB/s. Bits: whether gradients are those of the first
-row. `save_on_cpu` moves what is on a GPU: on the CPU it moves nothing.
+row.{more}
 """
+MORE = {"save_on_cpu": " `save_on_cpu` moves what is on a GPU: on the CPU it moves nothing."}
 HEADER = (
     "model", "activations", "peak, MB", "less", "step, s", "of kept", "written", "counted", "not written", "predicted",
     "needs, GB/s", "bits",
@@ -131,7 +132,9 @@ def of_models(names: list[str], ways: list[str], measured: Found) -> str:
             first = [name, way, megabytes(each["peak"]), f"{less:.0%}", f"{each['seconds']:.2f}", f"{times:.2f}"]
             needs = f"{each['predicted'] / (each['plain'] / 3) / 1e9:.2f}" if "predicted" in each else ""
             rows.append([*first, *moved, needs, same])
-    text = MODELS.format(least=shapes.LEAST >> 10, slow=shapes.SLOW / 1e6, rate=measured.take("rate") / 1e9)
+    more = "".join(text for way, text in MORE.items() if way in ways)
+    rate_of = measured.take("rate") / 1e9
+    text = MODELS.format(least=shapes.LEAST >> 10, slow=shapes.SLOW / 1e6, rate=rate_of, more=more)
     return f"{text}\n{table(HEADER, rows)}\n\nWith {versions(['torch'])}.\n"
 
 

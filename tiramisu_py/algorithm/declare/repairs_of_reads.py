@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.boxes import ends_of_box, smallest_box
 from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.from_isl import condition_of_params
-from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Param, Select, binary
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Param, Select, binary
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import DeclarationError
 
@@ -54,6 +54,33 @@ def first_values(c: Computation, bad: isl.Set, points: isl.Set) -> str:
     text = str(c.expr) if all(_is_as_written(e) for e in walk(c.expr)) else ""
     rest = text if 0 < len(text) <= _LONGEST else ".."
     return f"give {c.name} its first values: tm.select({_condition(c, bad, points)}, .., {rest})"
+
+
+def mask_or_conversion(c: Computation, read: Access) -> str:
+    """The advice for a load of a kernel: its mask, or the type of loaded integers that it compares with a size.
+
+    ::
+
+        m = tl.load(row[e])    -->    m = tl.load(row[e]).to(tl.int64)
+    """
+    mask = f"let mask= of {c.origin} leave it out"
+    narrow = [name for name in _unconverted(c.guards) if name in _unconverted(read.indices)]
+    if not narrow:
+        return mask
+    wide = ", ".join(f"tl.load({name}[..]).to(tl.int64)" for name in narrow)
+    why = "a mask that compares or multiplies integers of less than 64 bits may overflow, so convert them"
+    return f"{mask}; {why}: {wide}"
+
+
+def _unconverted(expressions: Sequence[Expr]) -> list[str]:
+    """The arrays of integers of less than 64 bits that are used as they are."""
+    found: dict[str, None] = {}
+    for expression in expressions:
+        wide = {id(e.operand) for e in walk(expression) if isinstance(e, Cast) and e.dtype.bits == 64}
+        for each in walk(expression):
+            if isinstance(each, Access) and each.dtype.is_integer and each.dtype.bits < 64 and id(each) not in wide:
+                found[each.source] = None
+    return list(found)
 
 
 def smaller(algorithm: Algorithm, c: Computation, bad: isl.Set, points: isl.Set) -> str:

@@ -14,7 +14,13 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin
 from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
-from tiramisu_py.algorithm.declare.repairs_of_reads import edges, first_values, from_the_end, smaller
+from tiramisu_py.algorithm.declare.repairs_of_reads import (
+    edges,
+    first_values,
+    from_the_end,
+    mask_or_conversion,
+    smaller,
+)
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
 from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
 from tiramisu_py.algorithm.domains.affine import Affine
@@ -209,7 +215,7 @@ def _out_of_bounds(
         noun = "index" if len(parts) == 1 else "indices"
         message += f": nothing is known of the {noun} {', '.join(parts)}"
         return Violation("bounds", message, witness, repair=repair)
-    repair = _repair(values, c, reading, wrong) if c.origin is None else f"let mask= of {c.origin} leave it out"
+    repair = _repair(values, c, reading, wrong) if c.origin is None else mask_or_conversion(c, reading.access)
     sizes_left = not reading.relation.params().subtract(bad.params()).is_empty()  # at which it reads anything
     needed = missing_condition(bad, values.algorithm.context) if sizes_left else ""
     if not needed:
