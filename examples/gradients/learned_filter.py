@@ -27,7 +27,7 @@ def filter_error() -> tm.Function:
 
 f = tm.grad(filter_error(), wrt=["weight"])
 f["apart"].parallelize(r)
-f["d_sharp"].parallelize(r)
+f["d_apart"].parallelize(r)
 print(f.check())
 kernel = f.compile()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ from tests.refused.test_rank_programs import CASES as RANK_CASES
 from tests.refused.test_rank_red_team import rows
 from tests.refused.test_refused import CASES as HOST_CASES
 from tests.refused.test_what_the_code_needs import CASES as CODE_CASES
+from tests.schedule.devices.test_align_lines import gather
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
@@ -117,6 +121,24 @@ class Redefined:
         return theorem.check(self.completed)
 
 
+class MoreConditions:
+    """A sum over runs, of which the first term of each is left out."""
+
+    def __init__(self) -> None:
+        f = tm.Function("f", params=[N, K])
+        p = tm.Iter("p")
+        rows = f.segments("rows", N, of=K)
+        s = f.reduction("s", {i: N}, {p: rows[i]}, tm.sum, f.input("a", tm.float32, [K])[p])
+        f.outputs(s)
+        program = f._program
+        update = program.statements["s_update"]
+        guard = typed(access("rows", tm.int32, 1, i, f.owner) <= p - 1)
+        self.completed = complete(program.with_statement(replace(update, guards=(*update.guards, guard))))
+
+    def check(self) -> Report:
+        return theorem.check(self.completed)
+
+
 #: For each condition a program that is wrong by it alone: proven without it.
 WRONG: dict[str, Callable[[], Any]] = {
     "structure": lambda: RANK_CASES["exchanged by threads"][0]().f,
@@ -130,6 +152,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "bits": host("an ordered sum backwards"),
     "grades": atomic_sum,
     "parts_of_terms": Redefined,
+    "implied_conditions": MoreConditions,
+    "aligned_lines": lambda: gather(33, "shift", 100),
     "races": host("time steps in parallel"),
     "overlapping_vectors": updated_in_place,
     "whole_vectors": padded_update,

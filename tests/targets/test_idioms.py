@@ -92,11 +92,19 @@ def ones(a: Array, b: Array) -> Array:
     return np.array([(value & mask).bit_count() for value in a.tolist()], a.dtype)
 
 
+def first_if_less(a: Array, b: Array) -> Array:
+    return np.where(a < b, a, b)
+
+
+def first_if_more(a: Array, b: Array) -> Array:
+    return np.where(a > b, a, b)
+
+
 BINARY: dict[str, tuple[tuple[DType, ...], Callable[[Array, Array], Array]]] = {
     "min": ((*INTEGERS, *FLOATS), least),
     "max": ((*INTEGERS, *FLOATS), most),
-    "less": (FLOATS, lambda a, b: np.where(a < b, a, b)),
-    "more": (FLOATS, lambda a, b: np.where(a > b, a, b)),
+    "less": (FLOATS, first_if_less),
+    "more": (FLOATS, first_if_more),
     "distance": (INTEGERS, distance),
     "add_saturated": (INTEGERS, added),
     "subtract_saturated": (INTEGERS, subtracted),

@@ -46,7 +46,7 @@ from tiramisu_py.ir import (
     Store,
     Traced,
 )
-from tiramisu_py.ir.rewriting import expressions, walk
+from tiramisu_py.ir.rewriting import contents, expressions, walk
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
@@ -293,7 +293,7 @@ def _only_counts(node: Let) -> bool:
     """Whether a value is the count of masks alone: what is computed between variables is computed in all lanes, and
     its text has no count.
     """
-    if not any(isinstance(inner, Mask) for inner in walk(node.body)):
+    if Mask not in contents(node.body):
         return False
     users = (each for each in walk(node.body) if any(node.variable in iterators(e) for e in expressions(each)))
     return all(isinstance(user, Mask) for user in users)

@@ -78,7 +78,7 @@ def recurrence(program: Program, own: Sequence[Statement], source: str, iterator
     distances = [each for each in depths if each is not None]
     if not distances:
         raise CommandError(
-            f"{source} is no recurrence along {iterator}: no value reads another level of {source}. Values that are "
+            f"{source} is no recurrence along {iterator}: no value reads another level of {source}; values that are "
             f"cheap to make again are computed where they are read, by {source}.compute_at(...) or {source}.inline()"
         )
     low, high = min(first for first, _ in distances), max(last for _, last in distances)
@@ -200,6 +200,6 @@ def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence, wi
                 return LevelWalk(loop, sign, *span)
     raise CommandError(
         f"{reader.handle} reads levels of {of.source} that no loop of it walks through ({nest(program, reader)}): "
-        "each iteration of a loop is to read a constant number of levels, one after another. What reads single levels, "
+        "each iteration of a loop is to read a constant number of levels, one after another; what reads single levels, "
         f"such as the last one, is a computation of its own"
     )
