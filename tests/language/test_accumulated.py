@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,7 @@ import pytest
 import tiramisu_py as tm
 import tiramisu_py.language as tl
 from tests.language.kernels import numbers, tensor_product
-from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.backends.emitting import emit
-from tiramisu_py.toolchain import compile_function
+from tests.programs.gpu.changed_kernels import with_changed_text
 
 M, N = tm.params("M N")
 
@@ -189,14 +185,7 @@ def test_a_step_of_the_last_block_that_is_left_out_is_found(line: str, instead: 
     f, run = row_sums(tm.LAST_BLOCK)
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
     f.derive_transfers()
-    function = f.lowered()
-    emitted = emit(function)
-    changed = re.sub(line, instead, emitted["rows.cu"])
-    assert changed != emitted["rows.cu"]
-    kernel = compile_function(
-        function, replace(emitted, files={**emitted, "rows.cu": changed}), f.algorithm, kernels=signatures(function),
-        device="simulator", sanitize=True,
-    )  # fmt: skip
+    kernel = with_changed_text(f, "rows.cu", line, instead)
     x = numbers(9, 33)
     assert not all(_agrees(kernel.seeded(seed), x) for seed in range(3))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import field
 
 from tiramisu_py.algorithm.expression_text import Pieces, listed
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, Select
 from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.program.machine.asynchronous_copies import is_zero
 from tiramisu_py.records import dataclass
 
 
@@ -114,3 +115,10 @@ class GpuIndex(Expr, kind="gpu", own="unit axis"):
 
     def pieces(self) -> Pieces:
         return [f"{self.unit}{'Dim' if self.unit == 'grid' else 'Idx'}.{'xyz'[self.axis]}"]
+
+
+def filled_load(value: Expr) -> Load | None:
+    """The load that a value is, or is under a condition with zero elsewhere, all bits of it; None for other values."""
+    if isinstance(value, Select) and is_zero(value.no):
+        value = value.yes
+    return value if isinstance(value, Load) else None

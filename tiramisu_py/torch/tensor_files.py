@@ -43,6 +43,9 @@ class TensorFiles(TensorStore):
         """The bytes of the file."""
         return self._reserved
 
+    def fit(self) -> None:
+        """Leave the file as it is: it grows in one piece."""
+
     def __del__(self) -> None:
         super().__del__()
         with suppress(AttributeError, OSError):

@@ -7,6 +7,7 @@ subclasses: `TensorFiles` and `TensorPool`.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -132,7 +133,7 @@ class StorePlace:
         self.store.forget(self)
 
 
-class TensorStore:
+class TensorStore(ABC):
     """The places of one cache. `written` and `read` are bytes moved, `seconds` those in which stores were busy."""
 
     #: What it is, for messages.
@@ -153,9 +154,9 @@ class TensorStore:
             each.start()
 
     @property
+    @abstractmethod
     def reserved(self) -> int:
         """The bytes that it has taken for all its places."""
-        raise NotImplementedError
 
     def place(self, size: int) -> StorePlace:
         """A place for some bytes, which is reserved. Raises `ArgumentError` if there is no room."""
@@ -173,6 +174,7 @@ class TensorStore:
         """Let others have a place. It may be called at any moment, by the collector too: so nothing waits here."""
         self._left.append((place.offset, place.size))
 
+    @abstractmethod
     def fit(self) -> None:
         """Take what the first step has needed as one piece, where nothing is stored now."""
 
@@ -210,14 +212,17 @@ class TensorStore:
 
     # -- what subclasses do
 
+    @abstractmethod
     def _reserve(self, end: int, size: int) -> None:
         """Have room up to `end`, for a place of `size` bytes."""
 
+    @abstractmethod
     def _write(self, place: StorePlace, source: TensorBytes) -> None:
-        raise NotImplementedError
+        """Copy bytes to a place."""
 
+    @abstractmethod
     def _read(self, place: StorePlace, target: TensorBytes) -> None:
-        raise NotImplementedError
+        """Copy the bytes of a place."""
 
     # -- queues
 

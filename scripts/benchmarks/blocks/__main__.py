@@ -5,16 +5,14 @@ scripts/bench blocks [--save] [--threads 1,2] [--only "product;attention 1024"] 
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from benchmarks.blocks.workloads import DENSE, OURS, Workload, missing, workloads
-from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, least, turns
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
+from benchmarks.common.workloads import asked_for, command
 
 WORKER, TITLE = "blocks.worker", "Block programs on cores"
 PROJECTS = ("tiramisu_py", "numpy", "torch")
@@ -86,26 +84,13 @@ def page(found: Sequence[Measured]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the workloads asked for, print the page, and save it if asked."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--save", action="store_true", help="write docs/results/blocks.md")
-    options.add_argument("--threads", default="1,2", help="numbers of threads, such as 1,2")
-    options.add_argument("--only", default="", help="workloads whose names contain one of these, as 'softmax;product'")
-    options.add_argument("--seconds", type=float, default=2, help="for the rounds of a workload and its threads")
-    options.add_argument("--rounds", type=int, default=5, help="at least so many")
-    one_processor.options(options)
-    given = options.parse_args(arguments)
-    one_processor.apply(given)
-    asked = given.only.split(";")
-    chosen = [each for each in workloads().values() if any(part in each.name for part in asked)]
-    if not chosen:
-        options.error(f"no workload has {given.only} in its name: {', '.join(workloads())}")
+    options = command(__doc__, "blocks", "softmax;product", 2)
+    given, wanted = asked_for(options, arguments, workloads())
     found = list[Measured]()
-    for threads in map(int, given.threads.split(",")):
-        for each in chosen:
-            print(f"{each.name}, threads: {threads} ...", file=sys.stderr, flush=True)
-            found.append(measured(each, threads, given.seconds, given.rounds))
-            if given.save:
-                keep("blocks", TITLE, page(found), "scripts/bench blocks")
+    for threads, each in wanted:
+        found.append(measured(each, threads, given.seconds, given.rounds))
+        if given.save:
+            keep("blocks", TITLE, page(found), "scripts/bench blocks")
     report("blocks", TITLE, page(found), given.save)
 
 

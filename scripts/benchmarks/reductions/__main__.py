@@ -5,16 +5,14 @@ scripts/bench reductions [--save] [--threads 1,2] [--only "columns;12: all"] [--
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, least, turns
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
+from benchmarks.common.workloads import asked_for, command
 from benchmarks.cpu.limits import measured as limits
 from benchmarks.reductions.peers import COMPILED, NUMBA, PEERS, missing
 from benchmarks.reductions.worker import COPIES, OURS, contenders
@@ -133,29 +131,14 @@ def page(found: Sequence[Measured], limit: Mapping[tuple[int, int], float]) -> s
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the workloads asked for, print the page, and save it if asked."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--save", action="store_true", help="write docs/results/reductions.md")
-    options.add_argument("--threads", default="1,2", help="numbers of threads, such as 1,2")
-    options.add_argument(
-        "--only", default="", help="workloads whose names contain one of these, such as 'columns;12: all'"
-    )
-    options.add_argument("--seconds", type=float, default=3, help="for the rounds of a workload and its threads")
-    options.add_argument("--rounds", type=int, default=5, help="at least so many")
+    options = command(__doc__, "reductions", "columns;12: all", 3)
     options.add_argument("--cut", type=int, default=0, help="extents of at most so much, to try the programs")
-    one_processor.options(options)
-    given = options.parse_args(arguments)
-    one_processor.apply(given)
-    asked = given.only.split(";")
-    chosen = [each for each in workloads().values() if any(part in each.name for part in asked)]
-    if not chosen:
-        options.error(f"no workload has {given.only} in its name: {', '.join(workloads())}")
+    given, wanted = asked_for(options, arguments, workloads())
     found = list[Measured]()
-    for threads in map(int, given.threads.split(",")):
-        for each in chosen:
-            print(f"{each.name}, threads: {threads} ...", file=sys.stderr, flush=True)
-            found.append(measured(each, threads, given.seconds, given.rounds, given.cut))
-            if given.save:
-                keep("reductions", TITLE, page(found, {}), "scripts/bench reductions")
+    for threads, each in wanted:
+        found.append(measured(each, threads, given.seconds, given.rounds, given.cut))
+        if given.save:
+            keep("reductions", TITLE, page(found, {}), "scripts/bench reductions")
     report("reductions", TITLE, page(found, read_limits(found)), given.save)
 
 

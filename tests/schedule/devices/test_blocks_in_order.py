@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
 from tests.lacking import CXX, without_cxx
+from tests.programs.gpu.changed_kernels import with_changed_text
 from tests.schedule.devices.test_locks import K, N, i, i0, i1, k, k0, k1, of_threads, sums
 from tiramisu_py import ir
-from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.backends.emitting import emit
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.kernels.kernel_function import Tickets
-from tiramisu_py.toolchain import compile_function
 
 #: Sums of floats, whose bits tell the order of their terms.
 ROWS = np.random.default_rng(1).standard_normal((19, 23)).astype(np.float32)
@@ -88,14 +83,7 @@ MUTATIONS = {
 @pytest.mark.parametrize("mutation", list(MUTATIONS))
 def test_a_step_that_is_left_out_is_found(mutation: str) -> None:
     f = ordered()
-    function = f.lowered()
-    emitted = emit(function)
-    changed = re.sub(*MUTATIONS[mutation], emitted["sums.cu"])
-    assert changed != emitted["sums.cu"]
-    kernel = compile_function(
-        function, replace(emitted, files={**emitted, "sums.cu": changed}), f.algorithm, kernels=signatures(function),
-        device="simulator", sanitize=True,
-    )  # fmt: skip
+    kernel = with_changed_text(f, "sums.cu", *MUTATIONS[mutation])
     known = r"race|waits for a lock that no block gives back|still taken at its end|still drawn at its end"
     with pytest.raises(tm.KernelError, match=known):
         for seed in range(3):

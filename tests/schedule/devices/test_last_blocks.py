@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.programs.gpu.changed_kernels import with_changed_text
 from tests.programs.gpu.sums_over_blocks import M, N, T, columns, mean_of_all, means, rows, steps, total
-from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.backends.emitting import emit
-from tiramisu_py.toolchain import compile_function, open_cache
+from tiramisu_py.toolchain import open_cache
 from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 i, k, q, i0, i1, b, m, t, once = tm.iters("i k q i0 i1 b m t once")
@@ -255,14 +252,7 @@ MUTATIONS = [
 def test_each_line_of_the_kernel_is_missed_when_it_is_changed(mutation: int) -> None:
     line, other = MUTATIONS[mutation]
     f = rows(tm.LAST_BLOCK)
-    function = f.lowered()
-    emitted = emit(function)
-    changed = re.sub(line, other, emitted["rows.cu"])
-    assert changed != emitted["rows.cu"]
-    kernel = compile_function(
-        function, replace(emitted, files={**emitted, "rows.cu": changed}), f.algorithm, kernels=signatures(function),
-        device="simulator", sanitize=True,
-    )  # fmt: skip
+    kernel = with_changed_text(f, "rows.cu", line, other)
     given = np.random.default_rng(1).integers(1, 9, (6, 1001)).astype(np.float32)
     assert not all(agrees(kernel.seeded(seed), given) for seed in range(3))
 
@@ -277,14 +267,8 @@ def agrees(kernel: tm.Kernel, given: np.ndarray) -> bool:
 
 def test_the_checks_name_a_forgotten_fence_and_a_forgotten_reset() -> None:
     f = total(tm.LAST_BLOCK)
-    function = f.lowered()
-    emitted = emit(function)
     for line, words in ((r"TM_FENCE\(\);", "race, read after write"), (r"tm_reset_tickets\([^;]*;", "is 3 at its end")):
-        changed = re.sub(line, "", emitted["total.cu"])
-        kernel = compile_function(
-            function, replace(emitted, files={**emitted, "total.cu": changed}), f.algorithm,
-            kernels=signatures(function), device="simulator", sanitize=True,
-        )  # fmt: skip
+        kernel = with_changed_text(f, "total.cu", line, "")
         with pytest.raises(tm.KernelError, match=words):
             kernel(np.ones(3000, dtype=np.float32))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +10,11 @@ import pytest
 import tiramisu_py as tm
 from tests.gpu.test_stories import listed
 from tests.lacking import CXX, without_cxx
+from tests.programs.gpu.changed_kernels import with_changed_text
 from tiramisu_py import ir
-from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.backends.emitting import emit
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.kernels.kernel_function import Tickets
-from tiramisu_py.toolchain import compile_function, open_cache
+from tiramisu_py.toolchain import open_cache
 from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 N, K = tm.params("N K")
@@ -85,14 +83,7 @@ MUTATIONS = {
 @pytest.mark.parametrize("mutation", list(MUTATIONS))
 def test_a_step_of_the_lock_that_is_left_out_is_found(mutation: str) -> None:
     f = sums()
-    function = f.lowered()
-    emitted = emit(function)
-    changed = re.sub(*MUTATIONS[mutation], emitted["sums.cu"])
-    assert changed != emitted["sums.cu"]
-    kernel = compile_function(
-        function, replace(emitted, files={**emitted, "sums.cu": changed}), f.algorithm, kernels=signatures(function),
-        device="simulator", sanitize=True,
-    )  # fmt: skip
+    kernel = with_changed_text(f, "sums.cu", *MUTATIONS[mutation])
     with pytest.raises(tm.KernelError, match=r"race|waits for a lock that no block gives back|still taken at its end"):
         kernel.seeded(1)(ROWS)
 

@@ -18,9 +18,9 @@ from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars
 from tiramisu_py.backends.cuda.kernel_vectors import LaneLoops, Lines, lane_loop
 from tiramisu_py.ir import Load, Store
 from tiramisu_py.ir.arithmetic.build import conjuncts
-from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, number
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.expressions import filled_load
 from tiramisu_py.program.machine.asynchronous_copies import COPIED
 from tiramisu_py.records import dataclass
 

@@ -15,8 +15,8 @@ from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Lane, Load, Ramp, Store
-from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.linear import along_lanes
+from tiramisu_py.ir.expressions import filled_load
 
 Lines = list[cgen.Generable]
 #: The number of the lane inside a loop over lanes; no user's name looks like this.

@@ -18,11 +18,11 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, Comment, Deferred, For, If, Let, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
-from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.kernel_ranges import ConstantSpan, Limits, condition_of, constant_span
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number
 from tiramisu_py.ir.arithmetic.remainders import as_remainders
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.expressions import filled_load
 from tiramisu_py.ir.rewriting import Names, block, children, defined, loads, substitute, variables, walk, with_children
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass

@@ -44,10 +44,10 @@ from tiramisu_py.ir import (
     Store,
     Variable,
 )
-from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.lanes import MOST_ARGUMENTS, Lanes, guards, is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.expressions import filled_load
 from tiramisu_py.ir.rewriting import EMPTY, block, expressions, rewrite_expressions, substitute, walk, with_children
 from tiramisu_py.records import dataclass
 

@@ -111,7 +111,9 @@ def _combine(given: object, *more: Combine) -> Combine | None:
     if given is None or given in (Combine.PRIVATE, Combine.ATOMIC):
         return given
     known = " or ".join(f"tm.{each.name}" for each in (Combine.PRIVATE, Combine.ATOMIC, *more))
-    raise CommandError(f"combine={given!r}: choose {known}")
+    on_gpu = " (blocks of a GPU have others: tag_gpu)" if given in (Combine.LOCK, Combine.ORDERED) else ""
+    said = f"tm.{given.name}" if isinstance(given, Combine) else repr(given)
+    raise CommandError(f"combine={said}: choose {known}{on_gpu}")
 
 
 def tagged(program: Program, loop: LoopId, tag: Tag, command: str) -> Program:
