@@ -254,6 +254,12 @@ def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:
         f.outputs(y, f.computation("q", {r: R}, s[r] * s[r]))
         return y
 
+    def columns() -> tm.Computation:
+        f, x = function()
+        y = f.reduction("y", {c: C}, {r: R}, tm.sum, x[r, c])
+        f.outputs(y)
+        return y
+
     def scheduled() -> tm.Computation:
         f, x = function()
         y = f.reduction("y", {r: R}, {c: C}, tm.sum, x[r, c])
@@ -278,6 +284,7 @@ def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:
         "neighbour": (neighbour, r"y reads s\[r \+ 1\], another row"),
         "two outputs": (two_outputs, r"s is an output, and y is computed from it: give all .*, recipes.rows\(s, y\)"),
         "read elsewhere": (read_elsewhere, r"s, which y depends on, is read by q, too: .*, recipes.rows\(y, q\)"),
+        "columns": (columns, "y is a sum of columns, and no sum of a row is before it: recipes.columns takes such"),
         "scheduled": (scheduled, "y has been scheduled already"),
     }
 

@@ -102,6 +102,10 @@ def _without_reductions(algorithm: Algorithm, ends: Sequence[str]) -> str:
                     f"rows: {name}, which {ends[-1]} depends on, is read by {reader.name}, too: give results that are "
                     f"all its readers, recipes.rows({', '.join((*ends, reader.name))})"
                 )
+    if is_of_columns(algorithm.computations[ends[-1]]):
+        return (
+            f"rows: {ends[-1]} is a sum of columns, and no sum of a row is before it: recipes.columns takes such sums"
+        )
     return f"rows: {ends[-1]} depends on no reduction: recipes.pointwise takes such computations"
 
 
