@@ -114,18 +114,19 @@ def binomial_tree(units: int, places: int) -> BinomialTree:
 
 
 def _paths(units: int, places: int, sweeps: int) -> Iterable[Path]:
-    """The paths of a node's units: its first one has one of the places, and `places` include that."""
-    if sweeps == 0:
-        yield ()
-        return
+    """The paths of a node's units: its first one has one of the places, and `places` include that.
+
+    Each sweep goes on to the last unit, so that no later one has to.
+    """
     child = 0
-    while units:
-        count = units
-        if units > most_units(places, sweeps - 1):
-            count = min(most_units(places, sweeps - 1), units - most_units(places - 1, sweeps - 1))
+    while units and sweeps:
+        least = sweeps_needed(units, places)
+        count = 1 if units == 1 else min(most_units(places, least - 1), units - most_units(places - 1, least - 1))
         for path in _paths(count, places, sweeps - 1):
             yield (child, *path)
         units, places, child = units - count, places - 1, child + 1
+    if not sweeps:
+        yield ()
 
 
 def as_relation(rows: Iterable[TableRow], like: isl.Space, signs: Path, width: int, base: int) -> isl.Map:

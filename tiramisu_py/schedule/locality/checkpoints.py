@@ -22,10 +22,11 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.spellings import fresh_name
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import free_loop, free_name, fresh_name, names_in
+from tiramisu_py.program.fresh_names import free_loop, free_name, names_in
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
@@ -104,20 +105,22 @@ def _one_group(program: Program, of: Recurrence, reads: LevelReads) -> Segmented
             "recompute(every='binomial') before the commands that do this"
         )
     found = groups(program, of, reads.late, of.depth)
-    wide = next((name for name, walk in reads.late.items() if walk.spread), None)
+    names = " and ".join(reads.late)
+    if found[0].sign > 0:
+        raise CommandError(
+            f"{names} reads levels of {of.source} in the order in which they are computed, and a binomial schedule is "
+            "for those that are read last one first: give every=20, say"
+        )
+    if len(found) > 1:
+        raise CommandError(
+            f"{names} walk through levels of {of.source} one after another, and a binomial schedule has each level "
+            "once: give every=20, say"
+        )
+    wide = next((name for name in found[0].late if found[0].walks[name].spread), None)
     if wide is not None:
         raise CommandError(
-            f"{wide} reads {reads.late[wide].spread + 1} levels of {of.source} in one iteration, and a binomial "
-            "schedule has one at a time: give every=20, say, whose segments hold several"
-        )
-    if (
-        len(found) > 1
-        or found[0].sign > 0
-        or len({(w.loop, w.low) for w in found[0].walks.values()}) > len({w.loop for w in found[0].walks.values()})
-    ):
-        raise CommandError(
-            f"{' and '.join(reads.late)} read levels of {of.source} one after another, or in the order in which they "
-            "are computed, and a binomial schedule has each level once, last one first: give every=20, say"
+            f"the loop of {wide} reads {found[0].walks[wide].spread + 1} levels of {of.source} in one iteration, and a "
+            "binomial schedule has one at a time: give every=20, say, whose segments hold several"
         )
     return found[0]
 
@@ -191,7 +194,7 @@ def _all_levels(program: Program, here: Checkpoints) -> isl.Map:
 
 
 def _late_levels(program: Program, here: Checkpoints) -> isl.Map:
-    """``[path] -> [level]``: the levels of each unit; what is before the first one or after the last one joins these."""
+    """``[path] -> [level]``: those of each unit; what is before the first one, or after the last one, joins these."""
     depth, paths = here.tree.sweeps, here.tree.paths
     signs = (here.group.sign,) * depth
     ends = (paths[0], here.level(0)), (paths[-1], here.level(len(paths)))

@@ -314,7 +314,9 @@ class Recompute(OnStatements):
                                               for t in the segment (down): d_u reads u_again[t]
                                                                             (u.recompute(t, every=20))
 
-    Of several numbers, such as ``every=(100, 10)``, each is a multiple of the next: each 100th level is kept, in a
+    ``every="binomial", levels=10`` is the schedule of Revolve with so many places, which computes the fewest levels
+    again; the function has to say how many levels there are at most (``assume="T <= 100"``), and one loop to read one
+    level at a time, last one first. Of several numbers, such as ``every=(100, 10)``, each is a multiple of the next: each 100th level is kept, in a
     segment of 100 each 10th one is computed again and kept meanwhile, and in one of 10 all of them are.
 
     Late reads are those of loops that walk through the levels again after all of them are computed: what a gradient
@@ -327,7 +329,7 @@ class Recompute(OnStatements):
     Raises `CommandError` for what is no recurrence along `level`, for an output, which is kept anyway, and for reads
     that do not walk through the levels. Source: Griewank, "Achieving logarithmic growth of temporal and spatial
     complexity in reverse automatic differentiation", 1992; Chen et al., "Training deep nets with sublinear memory
-    cost", 2016.
+    cost", 2016; Griewank and Walther, "Algorithm 799: Revolve", 2000.
     """
 
     level: Iter
