@@ -86,7 +86,7 @@ def test_revolve_keeps_the_bits_and_computes_as_much_as_its_closed_form_says() -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("most", "levels"), [(12, 3), (20, 7), (10, 2)])
+@pytest.mark.parametrize(("most", "levels"), [(12, 3), (20, 7), (5, 2)])
 def test_sweeps_inside_of_sweeps(most: int, levels: int) -> None:
     kept, again = rod(most), rod(most)
     again["u"].recompute(t, every="binomial", levels=levels)
@@ -95,7 +95,7 @@ def test_sweeps_inside_of_sweeps(most: int, levels: int) -> None:
     computed = {one.name: one.instances for one in again.cost(T=most, N=50).statements if "between" in one.name}
     swept = sum(count for name, count in computed.items() if not name.endswith("start"))
     assert most - 1 + swept // 50 == fewest(most, levels - 1)
-    check_bits(kept, again, [*range(most + 1)])
+    check_bits(kept, again, [0, 1, most // 2, most - 1, most])
 
 
 @pytest.mark.slow
@@ -103,8 +103,7 @@ def test_values_that_read_two_levels_have_two_in_each_place() -> None:
     kept, again = wave(13), wave(13)
     again["u"].recompute(t, every="binomial", levels=3)
     assert again.check().ok, again.check()
-    held = {array.name: array.bytes for array in again.memory(T=13, N=50).arrays}
-    assert held["u_kept"] == 3 * 2 * 8 * 50
+    assert f"{3 * 2 * 8 * 50}  u_kept" in str(again.memory(T=13, N=50))
     check_bits(kept, again, [0, 1, 6, 12, 13])
 
 

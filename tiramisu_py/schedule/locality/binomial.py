@@ -116,17 +116,20 @@ def binomial_tree(units: int, places: int) -> BinomialTree:
 def _paths(units: int, places: int, sweeps: int) -> Iterable[Path]:
     """The paths of a node's units: its first one has one of the places, and `places` include that.
 
-    Each sweep goes on to the last unit, so that no later one has to.
+    Each sweep goes on to the last unit, so that no later one has to. A node that needs fewer sweeps is its own only
+    child until then, so that single units are next to each other in the innermost loop.
     """
-    child = 0
-    while units and sweeps:
+    needed = sweeps_needed(units, places)
+    outer, child = (0,) * (sweeps - needed), 0
+    if not needed:
+        yield outer
+        return
+    while units:
         least = sweeps_needed(units, places)
         count = 1 if units == 1 else min(most_units(places, least - 1), units - most_units(places - 1, least - 1))
-        for path in _paths(count, places, sweeps - 1):
-            yield (child, *path)
+        for path in _paths(count, places, needed - 1):
+            yield (*outer, child, *path)
         units, places, child = units - count, places - 1, child + 1
-    if not sweeps:
-        yield ()
 
 
 def as_relation(rows: Iterable[TableRow], like: isl.Space, signs: Path, width: int, base: int) -> isl.Map:

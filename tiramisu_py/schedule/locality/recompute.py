@@ -316,8 +316,9 @@ class Recompute(OnStatements):
 
     ``every="binomial", levels=10`` is the schedule of Revolve with so many places, which computes the fewest levels
     again; the function has to say how many levels there are at most (``assume="T <= 100"``), and one loop to read one
-    level at a time, last one first. Of several numbers, such as ``every=(100, 10)``, each is a multiple of the next: each 100th level is kept, in a
-    segment of 100 each 10th one is computed again and kept meanwhile, and in one of 10 all of them are.
+    level at a time, last one first. Of several numbers, such as ``every=(100, 10)``, each is a multiple of the next:
+    each 100th level is kept, in a segment of 100 each 10th one is computed again and kept meanwhile, and in one of 10
+    all of them are.
 
     Late reads are those of loops that walk through the levels again after all of them are computed: what a gradient
     (`vjp`) does. The loops that do so are cut into segments of `every` levels; several of them share the segments where
