@@ -3,10 +3,12 @@
     p < start[n + 1], for n in lower .. upper, where start never falls: false in the first iterations, then true
     -->
     at = lower
-    for step in 0 .. steps: half = (((upper - lower) >> step) + 1) >> 1; if half > 0: if !(..[at + half - 1]) at += half
+    for step in 0 .. steps:
+        half = (((upper - lower) >> step) + 1) >> 1
+        if half > 0: if start[at + half] <= p: at += half
 
-After each step the first iteration that is sought is in ``at .. at + ((upper - lower) >> step + 1)``. Only such elements
-are loaded as the loop would load to test the condition in each of its iterations.
+After each step the first iteration that is sought is in ``at .. at + ((upper - lower) >> step + 1)``. Only such
+elements are loaded as the loop would load to test the condition in each of its iterations.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import replace
 from functools import reduce
 
 from tiramisu_py.algorithm.domains.reads import narrowest
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select, Unary
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, substitute
 from tiramisu_py.algorithm.types import bool_, int64
@@ -53,6 +55,11 @@ class MonotoneTest:
         """The condition as an expression."""
         return Binary("<" if self.strict else "<=", self.small, self.large, bool_)
 
+    @property
+    def opposite(self) -> Expr:
+        """The condition that holds where it does not."""
+        return Binary("<=" if self.strict else "<", self.large, self.small, bool_)
+
     def ends_after(self, other: MonotoneTest) -> bool:
         """Whether this rising condition, where it holds, says that another one does not hold one iteration later."""
         if not (self.rising and not other.rising and self.exact and other.exact):
@@ -64,11 +71,10 @@ class MonotoneTest:
         return total.is_constant and total.constant < 0  # own >= 0 and other >= 0 exclude each other
 
     def search(self, at: str, step: str, lower: Expr, upper: Expr) -> Node:
-        """Statements that make `at` the first iteration of ``lower .. upper`` from which on the condition is another."""
+        """Statements that make `at` the iteration of ``lower .. upper`` from which on the condition is another."""
         count, half = simplified(arithmetic.subtracted(upper, lower)), Iter(f"{step}_half", int64)
         further = Binary("+", Variable(at, int64), half, int64)
-        probed = self._at(Binary("-", further, number(1), int64))
-        before: Expr = Unary("!", probed, bool_) if self.rising else probed
+        before = self._at(self.opposite if self.rising else self.condition, Binary("-", further, number(1), int64))
         tested = If(Binary("<", number(0), half, bool_), If(before, Assign(at, further, at)))
         remaining = Binary("+", Binary(">>", count, Iter(step, int64), int64), number(1), int64)
         inside = Let(half.name, Binary(">>", remaining, number(1), int64), tested)
@@ -76,11 +82,11 @@ class MonotoneTest:
 
     def step_after(self, at: str, first: Expr, upper: Expr) -> Node:
         """Statements that make `at` the iteration after `first` if the condition holds there, else `first`."""
-        further = If(self._at(first), Assign(at, arithmetic.plus(first, 1), at))
+        further = If(self._at(self.condition, first), Assign(at, arithmetic.plus(first, 1), at))
         return Block((Declare(at, first), If(Binary("<", first, upper, bool_), further)))
 
-    def _at(self, place: Expr) -> Expr:
-        return simplified(substitute(self.condition, {self.variable: place}))
+    def _at(self, condition: Expr, place: Expr) -> Expr:
+        return simplified(substitute(condition, {self.variable: place}))
 
 
 def _steps(count: Expr) -> Expr:

@@ -101,8 +101,9 @@ class ValueBounds:
     """The bounds that loaded values give to the loops of a nest.
 
     `taken` are names that no new variable may have, `declared` says what is known of a loaded value, and `extents` are
-    those of arrays that are there as a whole. Elements of an array that `never_falls` grow with their index. A loop that `is_unstarted` runs only if it has an iteration, and one that
-    `is_disturbed` does not store an element to which it adds nothing.
+    those of arrays that are there as a whole. Elements of an array that `never_falls` grow with their index. A loop
+    that `is_unstarted` runs only if it has an iteration, and one that `is_disturbed` does not store an element to which
+    it adds nothing.
     """
 
     taken: frozenset[str]
