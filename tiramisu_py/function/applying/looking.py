@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from tiramisu_py.errors import ArgumentError, CallError
 from tiramisu_py.public_calls import misfit
 
-_WHAT = Parameter("what", Parameter.POSITIONAL_ONLY)
+#: The first argument of the method, by a name that no parameter of a function has.
+_WHAT = Parameter("_view", Parameter.POSITIONAL_ONLY)
 
 
 class _Named(Protocol):

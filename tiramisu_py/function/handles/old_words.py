@@ -50,11 +50,11 @@ FORMER_LOOKS = {
 class OldLooks:
     """Views of a function by the words that they had in older versions."""
 
-    def loop_nests(self) -> str:
+    def loop_nests(self) -> Any:
         """An old word for ``show("loops")``."""
         return self._looked("loop_nests", "show", "loops")
 
-    def pseudocode(self) -> str:
+    def pseudocode(self) -> Any:
         """An old word for ``show("pseudocode")``."""
         return self._looked("pseudocode", "show", "pseudocode")
 
@@ -64,7 +64,7 @@ class OldLooks:
 
     def picture(self, path: Any = None, /, **named: Any) -> Any:
         """An old word for ``show("picture", path)``, and, without a path, for ``show("messages")``."""
-        if path is None:
+        if path is None and named.keys().isdisjoint(("beside", "inputs")):
             return self._looked("picture", "show", "messages", **named)
         return self._looked("picture", "show", "picture", path, **named)
 
@@ -73,7 +73,7 @@ class OldLooks:
         return self._looked("explain", "show", "history", computation)
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> Any:
         """An old word for ``show("remarks")``."""
         return self._looked("remarks", "show", "remarks")
 
