@@ -69,7 +69,7 @@ def test_what_no_command_changed_says_so() -> None:
     with pytest.raises(tm.DeclarationError, match="no computation 'image' to explain: it has down, by"):
         f.show("history", "image")
     with pytest.raises(tm.DeclarationError, match="no computation 3 to explain: it has down, by"):
-        f.show("history", 3)  # type: ignore[arg-type]
+        f.show("history", 3)  # type: ignore[call-overload]
 
 
 def test_inlined_values_have_no_loops() -> None:

@@ -238,7 +238,7 @@ def test_sizes_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(tm.ArgumentError, match="has the parameters N, M: K is not one of them"):
         f.show(K=3)
     with pytest.raises(tm.ArgumentError, match="is no function"):
-        f.show(beside=3)  # type: ignore[arg-type]
+        f.show(beside=3)  # type: ignore[call-overload]
 
 
 def test_a_block_program_is_drawn_as_far_as_its_blocks_can_be_seen() -> None:
