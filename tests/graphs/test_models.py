@@ -110,11 +110,11 @@ def test_counted_work_decides_what_is_compact() -> None:
     assert made.chosen_for(apart).rewrites.compact is False
     # A product of an edge has 3 * 2 terms of two operations, its sum 2 terms of one; the hub has two pairs.
     plain, least = 20 * (12 + 2), 2 * 12 + 20 * 2
-    chosen, found = ", taken: the fewest rewrites within a tenth of the least", made.show("history", hub).split("\n")
+    chosen, found = ", taken: the fewest rewrites within a tenth of the least", made.explain(hub).split("\n")
     assert found[0] == f"choices on {hub}, by multiplications and additions:"
     assert found[1:3] == [f"  none of these: {plain}", f"  compact: {least}{chosen}"]
-    assert "linear.compact(src[p], etype[p], name='by_src_etype')" in made.show("history", hub)
-    found = made.show("history", apart).split("\n")
+    assert "linear.compact(src[p], etype[p], name='by_src_etype')" in made.explain(hub)
+    found = made.explain(apart).split("\n")
     assert found[1:3] == [f"  none of these: {plain}{chosen}", f"  compact: {plain}"]
     assert "  nothing: left out, the work on a graph decides against it" in found
 

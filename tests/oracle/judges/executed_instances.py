@@ -48,7 +48,7 @@ def _traced_nests(program: Program) -> Iterator[Node]:
     variables = loop_variables(program, reserved)
     for group in groups(program):
         bodies = [_traced(piece) for statement in group for piece in pieces_of(program, statement)]
-        nest = Nest(replace(program, buffers={}), bodies, variables, reserved).show("lowered") if bodies else None
+        nest = Nest(replace(program, buffers={}), bodies, variables, reserved).lowered() if bodies else None
         if nest is not None:
             yield nest.node
 
