@@ -107,7 +107,7 @@ def test_a_search_finds_the_run_of_each_position(order: str) -> None:
     f, y = scaled()
     ORDERS[order](y)
     assert f.check().ok and "rows_of" not in f.algorithm.computations
-    assert not any("runs through all" in remark for remark in f.remarks)
+    assert not any("runs through all" in remark for remark in f.show("remarks"))
     np.testing.assert_array_equal(f.evaluate(START, A, S, as_scheduled=True), A * S[OF])
 
 
@@ -134,7 +134,7 @@ def test_the_run_of_a_position_is_found_where_it_is_read() -> None:
     z = f.computation("z", {p: E}, w[rows.of(p)])
     f.outputs(z)
     f["rows_of"].compute_at(z, p)
-    assert f.check().ok and "allocate rows_of[1] in memory" in f.pseudocode()
+    assert f.check().ok and "allocate rows_of[1] in memory" in f.show("pseudocode")
     np.testing.assert_array_equal(f.compile()(START, S, E=101), S[OF])
 
 
@@ -151,7 +151,11 @@ def test_a_file_keeps_how_runs_are_found(tmp_path: Path) -> None:
     y.coalesce(n, p, into=j)
     f.save(tmp_path / "scaled.json")
     loaded = tm.load(tmp_path / "scaled.json")
-    assert "j_" not in f.pseudocode() and loaded.pseudocode() == f.pseudocode() and "n_first" in f.pseudocode()
+    assert (
+        "j_" not in f.show("pseudocode")
+        and loaded.show("pseudocode") == f.show("pseudocode")
+        and "n_first" in f.show("pseudocode")
+    )
 
 
 def test_another_way_to_find_runs_is_refused() -> None:
