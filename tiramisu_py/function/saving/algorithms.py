@@ -90,6 +90,8 @@ def _input(declared: Input) -> Plain:
     kept = _fields(replace(declared, shape=declared.passed_shape), _INPUT)
     if declared.mapped:
         kept["mapped"] = True
+    if declared.injective:
+        kept["injective"] = True
     if declared.distinct is not None:
         about = declared.distinct
         return {**kept, "distinct": [about.name, [*about.keys], [*about.columns]]}
@@ -134,7 +136,7 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ForeignFunction]
     algorithm = Algorithm(data["name"], context, params, defined, owner=reader.owner, assume=assume)
     for declared in data["inputs"]:
         algorithm = algorithm.with_input(
-            _declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS, "mapped")))
+            _declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS, "mapped", "injective")))
         )
     given = [_read(reader, declared, (*_COMPUTATION, "run_of", *_WRITTEN)) for declared in data["computations"]]
     for label, members in groupby(given, lambda one: one["group"]):
@@ -161,6 +163,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "inverts": None,
         "distinct": None,
         "mapped": False,
+        "injective": False,
         "run_of": "",
         **data,
     }  # files of earlier versions have none of these
@@ -172,10 +175,10 @@ def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     inverts = declarations.InverseOf(*about) if about else None
     name, *parts = given.pop("distinct") or [""]
     distinct = declarations.DistinctOf(name, *map(tuple, parts)) if name else None
-    mapped = given.pop("mapped")
+    mapped, injective = given.pop("mapped"), given.pop("injective")
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
     declared = declare_input(algorithm, *arguments, **given, owner=algorithm.owner)
-    return replace(declared, device=device, inverts=inverts, distinct=distinct, mapped=mapped)
+    return replace(declared, device=device, inverts=inverts, distinct=distinct, mapped=mapped, injective=injective)
 
 
 def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:
