@@ -73,7 +73,7 @@ def test_parts_of_a_program_are_where_the_point_says(example: Any) -> None:
     bytes_of = {}
     for way in IN_PROGRAM:
         f = example.made(32, 64, 8, 8, way, 8, 1)
-        (kernel,) = f.facts()
+        (kernel,) = f.cost("kernels")
         bytes_of[way] = kernel.shared_bytes
         assert kernel.shared_bytes == example.bytes_of_a_block(32, 64, 8, 8, way, 1)
     assert bytes_of["shared memory"] - bytes_of["registers"] == 4 * 8 * 32 * 64
