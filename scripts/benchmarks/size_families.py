@@ -45,8 +45,8 @@ FAMILIES = {**PRODUCTS, **CONVOLUTIONS}
 #: Points of products and of convolutions that are tried where no model says more: sizes of the recipes, by lanes.
 TILES = [(6, 4), (14, 2), (12, 2), (10, 2), (8, 2), (12, 1)]
 NARROW_TILES = [(6, 2), (4, 3), (4, 2), (3, 4), (12, 1), (10, 1)]
-PIXELS = [{}, {"pixels": 8, "channels": 3}, {"pixels": 6, "channels": 4}, {"rows": 4}, {"rows": 28}]
-NARROW_PIXELS = [{}, {"pixels": 4, "channels": 3}, {"pixels": 5}, {"rows": 4}, {"rows": 28}]
+PIXELS = [{}, {"pixels": 8}, {"pixels": 6, "channels": 4}, {"rows": 4}, {"rows": 28}]
+NARROW_PIXELS = [{}, {"pixels": 3, "channels": 4}, {"pixels": 5}, {"rows": 4}, {"rows": 28}]
 ROUNDS, ENOUGH = 3, 0.02
 
 
