@@ -14,6 +14,7 @@ from tiramisu_py.torch.tensor_cache import StepRecord, TensorCache
 from tiramisu_py.torch.tensor_files import TensorFiles
 from tiramisu_py.torch.tensor_pool import TensorPool
 from tiramisu_py.torch.tensor_stores import TensorStore
+from tiramisu_py.torch.tensor_weights import FileWeights
 
 #: Bytes below which a tensor stays in memory, unless `least` says otherwise.
 LEAST = 1 << 20
@@ -34,6 +35,7 @@ def offload(
     adapt: bool = False,
     keep: int = 0,
     record: StepRecord | None = None,
+    weights: bool = False,
     device: str = "gpu",
 ) -> Iterator[TensorCache]:
     """Keep the activations of a model in a file of `folder` from the forward pass to the backward pass.
@@ -48,13 +50,19 @@ def offload(
     again stay in memory. A slow disk costs memory, no time: what is not yet written is not read either. With `adapt`
     the first step is measured, and later parts of the model keep theirs, if the disk is too slow for all; the last
     `keep` parts keep theirs in any case. `record` is that of an earlier cache for the same model. Values are the same
-    bits. With ``tm.HOST_MAPPED`` in place of a folder, what is on a GPU goes to a pool of page-locked memory of the
+    bits. With `weights`, parameters of at least `least` bytes are mapped from the file, too: they leave memory after a
+    module's forward pass, and are read again before its backward pass; whoever reads them in between finds them.
+    With ``tm.HOST_MAPPED`` in place of a folder, what is on a GPU goes to a pool of page-locked memory of the
     host, whose size the first step says; with ``device="simulator"`` the model is on the CPU instead. Raises
     `ArgumentError` for a folder that is missing, read-only, full or in memory, for a record of another model, and for
     parameters on several kinds of devices; `CallError` for a second cache; `KernelError` without a driver.
     """
-    cache = _checked(model, folder, least, ahead, adapt, device)
-    handles = cache.watch(_count("keep", keep, 0), record)
+    cache = _checked(model, folder, least, ahead, adapt, device, weights)
+    try:
+        handles = cache.watch(_count("keep", keep, 0), record)
+    except BaseException:
+        cache.close()
+        raise
     _OPEN.append(cache)
     try:
         with cache._torch.autograd.graph.saved_tensors_hooks(cache.pack, cache.unpack):
@@ -66,7 +74,7 @@ def offload(
         cache.close()
 
 
-def _checked(model: Any, folder: Any, least: int, ahead: int, adapt: bool, device: str) -> TensorCache:
+def _checked(model: Any, folder: Any, least: int, ahead: int, adapt: bool, device: str, weights: bool) -> TensorCache:
     torch = _torch()
     if not isinstance(model, torch.nn.Module):
         raise ArgumentError(f"offload takes a torch.nn.Module and a folder, not {type(model).__name__}")
@@ -79,7 +87,12 @@ def _checked(model: Any, folder: Any, least: int, ahead: int, adapt: bool, devic
             raise ArgumentError(f"{name} is on {kind}, and offload keeps activations of a CPU or of CUDA devices")
     if len(kinds) > 1:
         raise ArgumentError(f"{kinds['cpu']} is on the CPU and {kinds['cuda']} on a GPU: give a model of one of them")
-    return TensorCache(model, _store(folder, "cuda" in kinds, device), least, ahead, adapt)
+    store = _store(folder, "cuda" in kinds, device)
+    if not weights:
+        return TensorCache(model, store, least, ahead, adapt)
+    if isinstance(folder, Memory):
+        raise ArgumentError(f"weights=True of offload maps parameters from a file: give a folder, not {folder}")
+    return TensorCache(model, store, least, ahead, adapt, FileWeights(model, folder, least))
 
 
 def _store(folder: Any, is_on_gpu: bool, device: str) -> TensorStore:

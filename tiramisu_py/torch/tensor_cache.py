@@ -19,6 +19,7 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.torch.functions import _torch
 from tiramisu_py.torch.offload_choice import last_offloaded
 from tiramisu_py.torch.tensor_stores import PAGE, GpuBytes, HostBytes, StorePlace, TensorBytes, TensorStore, whole_pages
+from tiramisu_py.torch.tensor_weights import FileWeights, SavedWeight
 
 
 class Content:
@@ -104,8 +105,18 @@ class TensorCache:
     graph still keeps in the cache.
     """
 
-    def __init__(self, model: Any, store: TensorStore, least: int, ahead: int, adapt: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        store: TensorStore,
+        least: int,
+        ahead: int,
+        adapt: bool = False,
+        weights: FileWeights | None = None,
+    ) -> None:
         self._torch = _torch()
+        #: The parameters, where they are in a file, too.
+        self.weights = weights
         self.model, self.least, self.ahead, self.adapt = model, least, ahead, adapt
         self._store = store
         self._process = os.getpid()
@@ -164,6 +175,8 @@ class TensorCache:
     def wait(self) -> None:
         """Wait until all that is being stored and fetched is complete."""
         self._store.wait()
+        if self.weights is not None:
+            self.weights.wait()
         self._settle()
 
     # -- what PyTorch calls
@@ -173,9 +186,12 @@ class TensorCache:
         self._settle()
         if self._process != os.getpid():
             raise KernelError("a process was forked with an open offload: open one in the process that trains")
-        if self._error is not None:
-            raise KernelError(f"{self._store.name} cannot be written to: {self._error}") from self._error
+        error = self._error or (self.weights.error if self.weights is not None else None)
+        if error is not None:
+            raise KernelError(f"{self._store.name} cannot be written to: {error}") from error
         plain = tensor.detach()
+        if self.weights is not None and self.weights.has(plain):
+            return self.weights.saved(plain)
         if not self._is_stored(plain):
             return plain
         stage = self._stage
@@ -193,6 +209,8 @@ class TensorCache:
 
     def unpack(self, kept: Any) -> Any:
         """The tensor that the graph has kept."""
+        if isinstance(kept, SavedWeight) and self.weights is not None:
+            return self.weights.asked(kept, self.ahead)
         if not isinstance(kept, Saved):
             return kept
         self._settle()
@@ -409,10 +427,10 @@ class TensorCache:
             raise ArgumentError(f"keep={keep} of offload: the model has {len(parts)} parts (its children)")
         if keep:
             self._kept_from = min(len(parts) - keep, len(parts) if self._kept_from is None else self._kept_from)
+        handles = self.weights.watch() if self.weights is not None else []
         if not (keep or self.adapt or self._kept_from is not None):
-            return []
+            return handles
         self._parts = [_Part() for _ in parts]
-        handles = []
         for number, part in enumerate(parts):
             handles.append(part.register_forward_pre_hook(lambda *_, n=number: self.enter_part(n)))
             handles.append(part.register_forward_hook(lambda *_, n=number: self.leave_part(n)))
@@ -440,6 +458,8 @@ class TensorCache:
     def close(self) -> None:
         """Let no store wait: what graphs still keep stays where it is stored until they are gone."""
         self._store.close()
+        if self.weights is not None:
+            self.weights.close()
         self._settle()
 
 

@@ -33,7 +33,7 @@ class TensorFiles(TensorStore):
     def __init__(self, folder: str | os.PathLike[str], threads: int = 2) -> None:
         self.folder = Path(folder)
         check_folder(self.folder)
-        self._file, self.is_direct = _opened(self.folder)
+        self._file, self.is_direct = unnamed_file(self.folder)
         self._reserved = 0
         self.name = f"the folder {self.folder}"
         super().__init__(threads)
@@ -52,17 +52,9 @@ class TensorFiles(TensorStore):
             os.close(self._file)
 
     def _reserve(self, end: int, size: int) -> None:
-        try:
-            if end > self._reserved:
-                os.posix_fallocate(self._file, self._reserved, end - self._reserved)
-                self._reserved = end
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise ArgumentError(
-                f"the folder {self.folder} has no room for {size} more bytes beside {self._reserved}: "
-                "give another folder, or keep more in memory (a larger least=)"
-            ) from None
+        if end > self._reserved:
+            reserve(self._file, self.folder, self._reserved, end, size)
+            self._reserved = end
 
     def _write(self, place: StorePlace, source: TensorBytes) -> None:
         buffer = _buffer()
@@ -80,6 +72,19 @@ class TensorFiles(TensorStore):
             count = min(PIECE, place.size - first)
             _all_of(_read_into, self._file, buffer.data[: whole_pages(count)], place.offset + first)
             target.put(first, buffer[:count])
+
+
+def reserve(file: int, folder: Path, begin: int, end: int, size: int | None = None) -> None:
+    """Reserve the bytes of a file from `begin` to `end`; raises `ArgumentError` if there is no room for `size` more."""
+    try:
+        os.posix_fallocate(file, begin, end - begin)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise ArgumentError(
+            f"the folder {folder} has no room for {end - begin if size is None else size} more bytes beside {begin}: "
+            "give another folder, or keep more in memory (a larger least=)"
+        ) from None
 
 
 def check_folder(folder: Path) -> None:
@@ -104,11 +109,11 @@ def _file_system(folder: Path) -> str:
     return next((line.partition(" - ")[2].split()[0] for line in lines if line.split()[2] == number), "")
 
 
-def _opened(folder: Path) -> tuple[int, bool]:
-    """An unnamed file in a folder, and whether it goes past the page cache."""
-    for direct in (getattr(os, "O_DIRECT", 0), 0):
+def unnamed_file(folder: Path, direct: bool = True) -> tuple[int, bool]:
+    """An unnamed file in a folder, and whether it goes past the page cache, as it does where `direct` can be."""
+    for flag in (getattr(os, "O_DIRECT", 0), 0) if direct else (0,):
         try:
-            return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC | direct, 0o600), bool(direct)
+            return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC | flag, 0o600), bool(flag)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT):
                 raise ArgumentError(f"no file can be made in the folder {folder}: {error.strerror}") from None

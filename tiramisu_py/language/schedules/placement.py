@@ -94,7 +94,7 @@ def block_axes(run: KernelRun, value: ProgramValue, part: Selection) -> list[Ite
     program = run.function.program
     statement_ = program.statements[part.statement_names()[-1]]
     around = {*run.programs.axes.programs, *run.programs.axes.loops, *(each.name for each in value.over)}
-    around |= {ONCE, *serial_axes(value)}
+    around |= {ONCE, *serial_axes(value), *(each.by_value for each in run.stores.get(value.name, ()))}
     return [Iter(name) for name in program.loop_names(statement_) if name not in around]
 
 
