@@ -79,7 +79,7 @@ def main() -> None:
         assert report.ok, report
         for one, other in zip(step.simulate(**given), reference(given, dst), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
-        sent = step.communication(E=60, R=4)
+        sent = step.cost("communication", E=60, R=4)
         print(f"{ranks} ranks: {sent.elements} numbers are sent, in {sent.messages} messages")
     print("right: each number of ranks has NumPy's values and gradients")
 

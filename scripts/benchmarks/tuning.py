@@ -1,6 +1,7 @@
 """Input-aware tuning: what is drawn, learned and chosen, on a pretended machine and on this one.
 
-scripts/bench tune --any-size [--save] [--minutes M] [--held 40] [--points 60] [--shapes 300] [--database FILE]
+scripts/bench tune --any-size [--save] [--minutes M] [--held 40] [--points 150] [--shapes 300] [--samples 8000]
+    [--database FILE]
 scripts/bench tune --any-size --only-measured --steps compile|collect|fit|hold|tell ...: each a call of its own
 """
 
@@ -210,7 +211,8 @@ def main() -> None:
     options.add_argument("--held", type=int, default=40)
     options.add_argument("--steps", default=",".join(any_size.STEPS))
     options.add_argument("--only-measured", action="store_true")
-    options.add_argument("--points", type=int, default=60)
+    options.add_argument("--points", type=int, default=150)
+    options.add_argument("--samples", type=int, default=8000)
     options.add_argument("--shapes", type=int, default=300)
     options.add_argument("--small", action="store_true")
     options.add_argument("--database")

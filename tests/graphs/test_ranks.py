@@ -31,7 +31,7 @@ def test_a_layer_on_ranks_has_the_values_and_gradients_of_numpy(nodes: int, edge
 
 def test_features_of_others_arrive_in_one_call() -> None:
     f = ranks_of.on_ranks(ranks_of.layer(8), 8, 4)
-    sent = f.communication(E=20, R=3)
+    sent = f.cost("communication", E=20, R=3)
     assert [each.name for each in sent.transfers] == ["x_to_ranks"]
     assert sent.messages == 4 * 3, "one from each rank to each other one, in one call"
     assert "tm_mpi_exchange(" in f.source()["rgcn.c"]

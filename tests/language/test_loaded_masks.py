@@ -157,7 +157,7 @@ def test_elements_of_runs_are_read_by_computations_alone() -> None:
     start = f.input("start", tm.int32, [W + 1], values=(0, Z + 1), monotone=True)
     x, y = f.input("x", tm.float32, [W + 2]), f.array("y", tm.float32, [Z], partial=True)
     to_runs[W](start, x, y, B=8)
-    with pytest.raises(tm.DeclarationError, match=r"kept by runs of a table: read them in a computation, as y\[run"):
+    with pytest.raises(tm.DeclarationError, match=r"kept as a table says: read them in a computation, as y\[run"):
         chosen[1](y, x, f.array("v", tm.float32, [Z]), B=8)
     f.outputs(y)
     found = f.evaluate(np.array([0, 2, 2, 9], np.int32), np.array([3, 4, 5, 0, 0], np.float32), Z=9)

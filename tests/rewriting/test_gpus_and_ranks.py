@@ -85,7 +85,7 @@ def test_halos_of_a_step_are_derived_forwards_and_backwards(name: str) -> None:
     on_ranks(step)
     report = step.check()
     assert report.ok and report.bits == "bits preserved"
-    sent = {each.exchange for each in step.communication(**PROGRAMS[name].small).channels()}
+    sent = {each.exchange for each in step.cost("communication", **PROGRAMS[name].small).channels()}
     assert {"u_to_next", "u_to_previous", "d_u_to_next", "d_u_to_previous"} <= sent
     ran = ran_on_ranks(step, seed=1, **given)
     assert not agreed(step, ran.outputs, **given)

@@ -110,7 +110,7 @@ def test_segments_in_segments_hold_the_levels_of_each_depth() -> None:
     again["d_u"].fold(t, 11)
     level = 8 * 50
     held = 10 + 10 + 10 + 2  # each 100th of a thousand, each 10th of a hundred, and ten; two to find these
-    assert again.memory(T=999, N=50).peak == (held + 11) * level  # d_u has 11
+    assert again.cost("memory", T=999, N=50).peak == (held + 11) * level  # d_u has 11
     counted = {one.name: one.instances for one in again.cost(T=999, N=50).statements}
     assert counted["u"] == 1000 * 50 and counted["u_kept"] == 10 * 50 and counted["u_kept2"] == 10 * 9 * 50
     assert counted["u_between"] == 10 * 90 * 50  # to the last level that is kept in a segment
@@ -130,10 +130,10 @@ def test_few_levels_are_held() -> None:
     again["u"].recompute(t, every=10)
     level, sizes = 8 * 1000, {"T": 99, "N": 1000}
     adjoint = 100 * level  # d_u, which takes the turn of u
-    assert kept.memory(**sizes).peak == 100 * level + adjoint
-    assert again.memory(**sizes).peak == (10 + 10) * level + adjoint
+    assert kept.cost("memory", **sizes).peak == 100 * level + adjoint
+    assert again.cost("memory", **sizes).peak == (10 + 10) * level + adjoint
     again["d_u"].fold(t, 11)
-    assert again.check().ok and again.memory(**sizes).peak == (10 + 10 + 11) * level
+    assert again.check().ok and again.cost("memory", **sizes).peak == (10 + 10 + 11) * level
     same(kept, again, [(4, 3), (6, 23)])
 
 
@@ -150,7 +150,7 @@ def test_each_level_is_computed_twice() -> None:
 def test_later_commands_are_for_both() -> None:
     kept, again = rod(), rod()
     again["u"].recompute(t, every=4).parallelize(i)
-    assert str(again.lowered()).count("parallel") >= 2
+    assert str(again.show("lowered")).count("parallel") >= 2
     same(kept, again, [(5, 9)])
 
 
@@ -181,7 +181,7 @@ def test_recurrences_that_one_loop_reads_share_their_segments() -> None:
     again["v"].recompute(t, every=3)
     again["d_u"].fold(t, 4)
     again["d_v"].fold(t, 4)
-    assert again.check().ok and str(again.lowered()).count("for t_segment") == 1
+    assert again.check().ok and str(again.show("lowered")).count("for t_segment") == 1
     same(kept, again, [(2, 1), (5, 10)])
 
 
@@ -192,7 +192,7 @@ def test_recurrences_share_segments_in_segments() -> None:
     again["v"].recompute(t, every=(6, 3))
     again["d_u"].fold(t, 4)
     again["d_v"].fold(t, 4)
-    assert again.check().ok and str(again.lowered()).count("for t_segment2") == 1
+    assert again.check().ok and str(again.show("lowered")).count("for t_segment2") == 1
     same(kept, again, [(2, 1), (5, 10), (3, 20)])
 
 
@@ -218,7 +218,7 @@ def test_files_hold_the_command(tmp_path: Any, every: Any) -> None:
     f = rod()
     f["u"].recompute(t, every=every)
     f.save(tmp_path / "rod.json")
-    assert str(tm.load(tmp_path / "rod.json").lowered()) == str(f.lowered())
+    assert str(tm.load(tmp_path / "rod.json").show("lowered")) == str(f.show("lowered"))
 
 
 # -- what is refused

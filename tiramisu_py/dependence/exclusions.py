@@ -5,7 +5,9 @@ instance bounds this element. With S[u] <= h for an execution x and S[w] >= l fo
 
     u = w                          l <= S[u] <= h            excludes  h < l
     w <= u,  S monotone            l <= S[w] <= S[u] <= h    excludes  h < l
-    u != w,  S a permutation       S[u] = h,  S[w] = l       excludes  h = l,  if both guards are equations
+    u != w,  S distinct            S[u] = h,  S[w] = l       excludes  h = l,  if both guards are equations
+
+A permutation is distinct.
 
 Inputs name one value for each element, whatever becomes of the array in memory, so that the values read by the two
 executions agree; that each read sees this value is another condition.
@@ -36,12 +38,14 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 
 
 class Fact(NamedTuple):
-    """A declared fact about an input: ``monotone`` or ``permutation``."""
+    """A declared fact about an input: ``monotone``, ``permutation`` or ``distinct``."""
 
     source: str
     name: str
 
     def __str__(self) -> str:
+        if self.name == "distinct":
+            return f"the elements of {self.source} are distinct"
         return f"{self.source} is {'monotone' if self.name == 'monotone' else 'a permutation'}"
 
 
@@ -93,9 +97,9 @@ class Exclusions:
         """A fact, not declared but possible, that would exclude all pairs ``a -> b`` of a relation."""
         declared = self._declared()
         for source in dict.fromkeys(bound.source for bound in self._bounds(a)):
-            for name in ("permutation", "monotone"):
+            for name in ("permutation", "distinct", "monotone"):
                 fact = Fact(source, name)
-                if fact in declared or not self._may_be(fact):
+                if fact in declared or not self._may_be(fact, a):
                     continue
                 left = pairs
                 for _, excluded in self._excluded(a, b, [*declared, fact]):
@@ -104,9 +108,15 @@ class Exclusions:
                     return fact
         return None
 
-    def _may_be(self, fact: Fact) -> bool:
-        """Whether the declared range of an input allows a fact: a permutation of n elements has the values 0 to n."""
+    def _may_be(self, fact: Fact, access: MemoryAccess) -> bool:
+        """Whether the declared range of an input allows a fact: a permutation of n elements has the values 0 to n.
+
+        Terms of a reduction are seldom all for different values: these are not said to be distinct.
+        """
         declared = self.accesses.program.algorithm.inputs[fact.source]
+        if fact.name == "distinct":
+            computed = self.accesses.program.algorithm.computations.get(access.source)
+            return computed is not None and not computed.is_reduction
         if fact.name == "monotone" or declared.values is None:
             return True
         low, high = declared.values
@@ -116,7 +126,7 @@ class Exclusions:
         """The declared facts."""
         inputs = self.accesses.program.algorithm.inputs.values()
         return [Fact(each.name, "monotone") for each in inputs if each.monotone] + [
-            Fact(each.name, "permutation") for each in inputs if each.permutation
+            Fact(each.name, name) for each in inputs if (name := _how_distinct(each))
         ]
 
     # -- relations
@@ -128,15 +138,16 @@ class Exclusions:
         bounds = [(x, y) for x in self._bounds(a) for y in self._bounds(b) if x.source == y.source]
         found: list[tuple[Fact | None, isl.Map]] = []
         for x, y in bounds:
-            monotone, permutation = Fact(x.source, "monotone"), Fact(x.source, "permutation")
+            monotone = Fact(x.source, "monotone")
+            apart = [fact for name in ("permutation", "distinct") if (fact := Fact(x.source, name)) in facts]
             if x.high is not None and y.low is not None:
                 yield None, self._crossing(a, x, b, y, False)
                 found += [(monotone, self._crossing(a, x, b, y, True))] if monotone in facts else []
             if x.low is not None and y.high is not None:
                 yield None, self._crossing(b, y, a, x, False).reverse()
                 found += [(monotone, self._crossing(b, y, a, x, True).reverse())] if monotone in facts else []
-            if permutation in facts and x.is_equation and y.is_equation:
-                found.append((permutation, self._repeated(a, x, b, y)))
+            if apart and x.is_equation and y.is_equation:
+                found.append((apart[0], self._repeated(a, x, b, y)))
         yield from found
 
     def _crossing(
@@ -205,6 +216,11 @@ class Exclusions:
         for guard in guards:
             for condition in conjuncts(guard):
                 yield reader, condition
+
+
+def _how_distinct(declared: Input) -> str:
+    """The declared fact by which no two elements are equal; empty if there is none."""
+    return "permutation" if declared.permutation else "distinct" if declared.injective else ""
 
 
 def _graph(access: MemoryAccess, forms: list[isl.Aff]) -> isl.Map:

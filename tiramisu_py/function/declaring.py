@@ -44,6 +44,7 @@ class Declarations(Scheduled):
         values: tuple[Operand, Operand] | None = None,
         monotone: bool = False,
         permutation: bool = False,
+        distinct: bool = False,
         strides: Sequence[Operand] | None = None,
         memory: Memory | str = Memory.HOST,
         device: int = 0,
@@ -56,11 +57,11 @@ class Declarations(Scheduled):
         array, ``[1, S]`` for a transposed one, ``[-S, 1]`` for rows upwards. A kernel takes the parameters from the
         array.
         `values` = (low, high) declares that every element x has ``low <= x < high``; `monotone` that elements do not
-        decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
-        proofs: conditions such as ``start[i] <= p`` and ``p < start[i + 1]`` exclude each other in different rows if
-        `start` is monotone, and ``order[i] == v`` in different i if `order` is a permutation. They are verified when a
-        kernel is called from Python. With ``memory=tm.GPU_MEMORY`` the array is in the
-        memory of the GPU `device`. With ``memory=tm.HOST_MAPPED`` it is a unified array (of `pinned_empty`, or
+        decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order; `distinct` that no two
+        are equal. Such facts sharpen proofs: conditions such as ``start[i] <= p`` and ``p < start[i + 1]`` exclude each
+        other in different rows if `start` is monotone, and ``order[i] == v`` in different i if `order` is distinct, or
+        a permutation. They are verified when a kernel is called from Python. With ``memory=tm.GPU_MEMORY`` the array is
+        in the memory of the GPU `device`. With ``memory=tm.HOST_MAPPED`` it is a unified array (of `pinned_empty`, or
         `to_unified`), which stays on the host, and GPUs read it in place. Raises `DeclarationError`.
         """
         if as_memory(memory) not in (Memory.HOST, Memory.GPU, Memory.HOST_MAPPED):
@@ -72,7 +73,7 @@ class Declarations(Scheduled):
             raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")
         declared = declare_input(
             self._program.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
-            strides=strides, owner=self.owner, location=caller(),
+            distinct=distinct, strides=strides, owner=self.owner, location=caller(),
         )  # fmt: skip
         if strides is not None and as_memory(memory) is Memory.GPU:
             raise DeclarationError(f"strides= of {name}: arrays in GPU memory are contiguous")

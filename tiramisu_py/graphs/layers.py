@@ -277,7 +277,7 @@ class GraphRun:
     def report(self) -> str:
         """The kernels of the layer and of its gradients, the bytes that each has at a time, and what stays a scatter.
 
-        The bytes are those of `Function.memory`, which a call allocates.
+        The bytes are those of `f.cost("memory")`, which a call allocates.
         """
         lines = [f"{self.layer.name} on {self.graph}", *self.forward.report()]
         return "\n".join([*lines, "gradients:", *self.step.report()])

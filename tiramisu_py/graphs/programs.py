@@ -104,7 +104,7 @@ class LayerProgram:
 
     def _temporaries(self) -> list[str]:
         """The most bytes at a time of each memory, and what makes them."""
-        found, lines = self.f.memory(threads=self.machine.threads or 1, **self.sizes), list[str]()
+        found, lines = self.f.cost("memory", threads=self.machine.threads or 1, **self.sizes), list[str]()
         for place, most in found.peaks.items():
             names = [", ".join(each.arrays) for each in found.at_peak(place).held if each.place == place]
             where = "" if place == "memory" else f" on {place}"

@@ -19,6 +19,7 @@ from tiramisu_py.language.ir.peephole import simplified
 from tiramisu_py.language.ir.scalars import block_type, short
 from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
+from tiramisu_py.language.values.distinct_stores import filled_by_places
 from tiramisu_py.language.values.groups import in_order, sources_of
 from tiramisu_py.language.values.meanings import Bound
 from tiramisu_py.language.values.parts import PartedSum, in_parts
@@ -149,6 +150,12 @@ def _stored_values(
     for name, own in sites.items():
         declared = function._arrays[bound[name].name]
         array = Filled(bound[name].name, declared.dtype, declared.shape, declared.partial)
+        by_places = filled_by_places(algorithm, programs, array, own)
+        if by_places is not None:
+            stores[array.name] = [by_places[1]]
+            outputs.append(by_places[0])
+            stored.append(by_places[0])
+            continue
         by_runs = filled_by_runs(algorithm, programs, array, own)
         if by_runs is not None:
             stores[array.name] = []
@@ -228,7 +235,7 @@ def _check_arrays(function: Function, source: BlockSource, kernel: BlockKernel, 
         if isinstance(given[name], ProgramArray) and filled_one is not None and filled_one.shape is None:
             indices = ", ".join(filled_one.iterators)
             raise DeclarationError(
-                f"{_at(source, line)} reads {names[name]}, whose elements are kept by runs of a table: read them in a "
+                f"{_at(source, line)} reads {names[name]}, whose elements are kept as a table says: read them in a "
                 f"computation, as {names[name]}[{indices}]"
             )
 

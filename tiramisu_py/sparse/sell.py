@@ -127,7 +127,7 @@ def sell(product: Computation, *, lanes: int = 8, window: int = 256) -> Sell:
 
 
 def _has_facts(declared: Declared) -> bool:
-    return declared.values is not None or declared.monotone or declared.permutation or declared.dtype.is_bool
+    return declared.values is not None or declared.monotone or declared.is_injective or declared.dtype.is_bool
 
 
 class _Programs:
@@ -318,7 +318,7 @@ def _declare(f: Function, given: Declared) -> None:
         return
     f.input(
         given.name, given.dtype, given.shape, values=given.values, monotone=given.monotone,
-        permutation=given.permutation,
+        permutation=given.permutation, distinct=given.injective,
     )  # fmt: skip
 
 

@@ -89,6 +89,43 @@ def test_a_reduction_through_a_permutation_needs_no_partial_results() -> None:
     assert report.bits == "bits preserved"
 
 
+def test_places_of_which_no_two_are_equal_are_parallel() -> None:
+    f = tm.Function("placed", params=[N, P])
+    index = f.input("index", tm.int32, [N], values=(0, P), distinct=True)
+    a = f.input("a", tm.float32, [N])
+    y = f.computation("y", {i: N, v: P}, a[i], where=index[i] == v)
+    f.outputs(y)
+    y.parallelize(i)
+    report = f.check()
+    assert report.ok and "declared: the elements of index are distinct" in report.trusted
+    places, numbers = np.array([4, 0, 3], np.int32), np.array([5, 6, 7], np.float32)
+    np.testing.assert_array_equal(f.compile()(places, numbers, P=6), [6, 0, 0, 7, 5, 0])
+    np.testing.assert_array_equal(f.evaluate(places, numbers, P=6), [6, 0, 0, 7, 5, 0])
+
+
+def test_places_that_are_too_many_for_a_permutation_are_to_be_declared_distinct() -> None:
+    f = tm.Function("placed", params=[N, P])
+    index = f.input("index", tm.int32, [N], values=(0, P))
+    y = f.computation("y", {i: N, v: P}, tm.cast(tm.int32, i), where=index[i] == v)
+    y.store_in(tm.Buffer("kept", [P], tm.int32), [v])
+    f.outputs(y)
+    y.parallelize(i)
+    repair = violation(f, "race").repair
+    assert repair.startswith("if the elements of index are distinct, declare it so: distinct=True; otherwise "), repair
+
+
+def test_a_gather_through_distinct_places_has_an_adjoint_without_atomics() -> None:
+    f = tm.Function("gathered", params=[N, P])
+    index = f.input("index", tm.int32, [N], values=(0, P), distinct=True)
+    x = f.input("x", tm.float64, [P])
+    f.outputs(f.computation("y", {i: N}, 3 * x[index[i]]))
+    step = tm.vjp(f, wrt=["x"]).step
+    step["d_x"].update.parallelize(tm.iters("i_2")[0])
+    report = step.check()
+    assert report.ok and report.bits == "bits preserved", report
+    assert "declared: the elements of index are distinct" in report.trusted
+
+
 @pytest.mark.parametrize("facts", [{}, {"monotone": True}])
 def test_a_reduction_through_other_indices_needs_them(facts: dict[str, bool]) -> None:
     f, y = inverse(**facts)
@@ -200,6 +237,9 @@ CASES = {
     "a permutation, at most": Case(lambda s, i, p: s[i] <= p, ("permutation",)),
     "a permutation, or not": Case(lambda s, i, p: (s[i] == p) | (p == 0), ("permutation",)),
     "a permutation, skewed": Case(lambda s, i, p: s[i] == p + i, ("permutation",)),
+    "distinct": Case(lambda s, i, p: s[i] == p, ("distinct",), True),
+    "distinct, of pairs": Case(lambda s, i, p: s[i // 2] == p, ("distinct",)),
+    "distinct, skewed": Case(lambda s, i, p: s[i] == p + i, ("distinct",)),
     "sorted": Case(lambda s, i, p: s[i] == p, ("monotone",)),
     "sorted, spread": Case(lambda s, i, p: s[i] == p - i, ("monotone",), True),
     "sorted, drawn together": Case(lambda s, i, p: s[i] == p + i, ("monotone",)),
@@ -216,7 +256,7 @@ def arrays(facts: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
     for array in product(range(LENGTH), repeat=LENGTH):
         if "monotone" in facts and list(array) != sorted(array):
             continue
-        if "permutation" in facts and len(set(array)) < LENGTH:
+        if {"permutation", "distinct"} & {*facts} and len(set(array)) < LENGTH:
             continue
         yield array
 

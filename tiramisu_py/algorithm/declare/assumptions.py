@@ -16,6 +16,8 @@ Array = npt.NDArray[Any]
 
 #: The elements that are compared with their neighbours at a time.
 _BLOCK = 1 << 16
+#: The values for each element up to which a mark for each value takes less time than a sort.
+_MARKED = 64
 
 
 def verify_facts(declared: Input, array: Array, params: Mapping[str, int]) -> None:
@@ -28,6 +30,8 @@ def verify_facts(declared: Input, array: Array, params: Mapping[str, int]) -> No
         _verify_monotone(declared, array)
     if declared.permutation:
         _verify_permutation(declared, array)
+    if declared.injective:
+        _verify_distinct(declared, array)
     if declared.covers is not None:
         _verify_cover(declared, array, params)
 
@@ -48,7 +52,9 @@ def _holds(declared: Input, array: Array, params: Mapping[str, int]) -> bool:
             return False
     if declared.covers is not None and (array[0] != 0 or array[-1] != extent_value(declared.covers, params)):
         return False
-    return not declared.permutation or _is_permutation(array)
+    if declared.permutation and not _is_permutation(array):
+        return False
+    return not declared.injective or _is_injective(declared, array, params)
 
 
 def _is_within(array: Array, low: int, high: int) -> bool:
@@ -81,6 +87,23 @@ def _is_permutation(array: Array) -> bool:
     return bool(seen.all())
 
 
+def _is_injective(declared: Input, array: Array, params: Mapping[str, int]) -> bool:
+    """Whether no two elements are equal: by marks for each value of a small declared range, or else in order."""
+    if declared.permutation:
+        return True
+    flat = array.reshape(-1)
+    if declared.values is not None:
+        low, high = (extent_value(bound, params) for bound in declared.values)
+        if high - low < flat.size:
+            return False
+        if high - low <= _MARKED * flat.size:
+            seen = np.zeros(high - low, dtype=np.bool_)
+            seen[flat - low if low else flat] = True
+            return int(np.count_nonzero(seen)) == flat.size
+    in_order = np.sort(flat)
+    return not bool((in_order[1:] == in_order[:-1]).any())
+
+
 # -- the first element that is wrong
 
 
@@ -103,12 +126,18 @@ def _verify_permutation(declared: Input, array: Array) -> None:
     flat = array.reshape(-1)
     outside = (array < 0) | (array >= flat.size)
     _refuse(declared, array, outside, f"but it is declared to be a permutation of 0 to {flat.size - 1}")
-    repeated = np.ones(flat.size, dtype=np.bool_)
-    repeated[np.unique(flat, return_index=True)[1]] = False
-    _refuse(
-        declared, array, repeated.reshape(array.shape),
-        "which occurs before, but it is declared to be a permutation",
-    )  # fmt: skip
+    _refuse(declared, array, _repeated(array), "which occurs before, but it is declared to be a permutation")
+
+
+def _verify_distinct(declared: Input, array: Array) -> None:
+    _refuse(declared, array, _repeated(array), "which occurs before, but its elements are declared to be distinct")
+
+
+def _repeated(array: Array) -> npt.NDArray[np.bool_]:
+    """The elements that are equal to an earlier one."""
+    found = np.ones(array.size, dtype=np.bool_)
+    found[np.unique(array, return_index=True)[1]] = False
+    return found.reshape(array.shape)
 
 
 def _verify_cover(declared: Input, array: Array, params: Mapping[str, int]) -> None:

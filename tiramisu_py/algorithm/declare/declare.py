@@ -57,6 +57,7 @@ def declare_input(
     values: Any = None,
     monotone: bool = False,
     permutation: bool = False,
+    distinct: bool = False,
     covers: Any = None,
     scalar: bool = False,
     strides: Any = None,
@@ -74,20 +75,20 @@ def declare_input(
     extents, passed = dimensions(algorithm, name, shape, owner) if strides is None else (None, None)
     if extents is None:
         extents = _shape(algorithm, name, shape, owner)
-    elif monotone or permutation:
+    elif monotone or permutation or distinct:
         raise DeclarationError(
-            f"{name} has the shape [{', '.join(map(str, shape))}], and is read as rows: monotone= and permutation= are "
-            "for shapes without products; make the number of its elements a parameter"
+            f"{name} has the shape [{', '.join(map(str, shape))}], and is read as rows: monotone=, permutation= and "
+            "distinct= are for shapes without products; make the number of its elements a parameter"
         )
     bounds = None if values is None else _values(algorithm, name, values, owner)
-    if (monotone or permutation or bounds) and not found.is_integer:
-        raise DeclarationError(f"{name} is {found}: values=, monotone= and permutation= are for integers")
-    if (monotone or permutation) and not extents:
-        raise DeclarationError(f"{name} has no dimensions, so it is neither monotone nor a permutation")
+    if (monotone or permutation or distinct or bounds) and not found.is_integer:
+        raise DeclarationError(f"{name} is {found}: values=, monotone=, permutation= and distinct= are for integers")
+    if (monotone or permutation or distinct) and not extents:
+        raise DeclarationError(f"{name} has no dimensions, so it is neither monotone nor a permutation, nor distinct")
     apart = None if strides is None else _strides(algorithm, name, strides, extents, owner)
     return Input(
-        name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location,
-        strides=apart, passed=passed, covers=covers,
+        name, found, extents, values=bounds, monotone=monotone, permutation=permutation, injective=distinct,
+        location=location, strides=apart, passed=passed, covers=covers,
     )  # fmt: skip
 
 

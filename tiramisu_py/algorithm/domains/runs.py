@@ -1,12 +1,14 @@
 """Runs: ranges of positions between neighbouring elements of a monotone input, ``start[n] <= p < start[n + 1]``.
 
 Runs of different rows n share no position, so that p says which n it is of: values in the runs are kept by position,
-and there are at most as many as positions.
+and there are at most as many as positions. In the same way, a place ``place[n] == v`` says which n it is of if the
+elements of `place` are distinct.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import islpy as isl
 
@@ -81,11 +83,14 @@ def runs_of_values(algorithm: Algorithm, declared: Computation) -> list[Run]:
 
 
 def stored_axes(algorithm: Algorithm, declared: Computation) -> tuple[int, ...]:
-    """The indices of a computation's values by which its own array holds them: without rows that positions tell."""
+    """The indices of a computation's values by which its own array holds them: without those that others tell."""
     axes = range(len(declared.iterators))
     if declared.name in algorithm.by_index or declared.stage is not None or declared.shape is not None:
         return tuple(axes)
-    told = told_axes(algorithm, declared)
+    told = set(told_axes(algorithm, declared))
+    for place in table_places(algorithm, declared):
+        if place.place not in told:
+            told |= set(place.rows)
     return tuple(axis for axis in axes if axis not in told)
 
 
@@ -97,6 +102,48 @@ def told_axes(algorithm: Algorithm, declared: Computation) -> dict[int, tuple[in
         if row is not None and position is not None and row not in told and _end(told, position) != row:
             told[row] = position, run.start
     return told
+
+
+@dataclass(frozen=True, eq=False)
+class TablePlace:
+    """``table[rows] == place``, of a table of distinct places: indices of a computation's values, by their axes."""
+
+    table: Input
+    rows: tuple[int, ...]
+    place: int
+    condition: Expr
+
+
+def table_places(algorithm: Algorithm, declared: Computation) -> list[TablePlace]:
+    """The indices of a computation's values that are elements of tables of distinct places."""
+    tables = {each.name for each in algorithm.inputs.values() if each.injective}
+    if not tables or declared.is_reduction or declared.stage is not None:
+        return []
+    space = declared.domain.get_space()
+    reader = Affine(space, dict(zip(declared.iterators, sets.variables(space), strict=True)))
+    found: list[TablePlace] = []
+    for condition in (typed(part) for guard in declared.guards for part in conjuncts(typed(guard))):
+        if isinstance(condition, Binary) and condition.op == "==":
+            for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
+                element = narrowest(side)
+                if isinstance(element, Access) and element.source in tables:
+                    place = _table_place(algorithm.inputs[element.source], reader, element, other)
+                    found += [] if place is None else [replace(place, condition=condition)]
+    return found
+
+
+def _table_place(table: Input, reader: Affine, element: Access, other: Expr) -> TablePlace | None:
+    """The axes that an element of a table and its place are; None where they are other forms."""
+    if not all(map(is_exact, (*element.indices, other))):
+        return None
+    try:
+        rows, place = [_axis(reader.single(index)) for index in element.indices], _axis(reader.single(other))
+    except NotAffine:
+        return None
+    known = tuple(row for row in rows if row is not None)
+    if place is None or len(known) < len(rows) or len({place, *known}) < len(rows) + 1:
+        return None
+    return TablePlace(table, known, place, other)
 
 
 def element_of(algorithm: Algorithm, declared: Computation, indices: Sequence[Expr]) -> tuple[Expr, ...]:

@@ -80,6 +80,8 @@ def _random(declared: Input, params: Mapping[str, int], random: np.random.Genera
         )
     if 0 in shape:
         return np.zeros(shape, kind)
+    if declared.injective:
+        return _apart(declared, random, low, high, shape)
     drawn = low + (high - low) * random.random(shape) if declared.dtype.is_float else random.integers(low, high, shape)
     typed = np.asarray(drawn).astype(kind)
     if declared.scalar:
@@ -87,6 +89,20 @@ def _random(declared: Input, params: Mapping[str, int], random: np.random.Genera
     if declared.covers is not None:
         typed[0], typed[-1] = 0, extent_value(declared.covers, params)
     return np.sort(typed, axis=-1) if declared.monotone else typed
+
+
+def _apart(declared: Input, random: np.random.Generator, low: int, high: int, shape: tuple[int, ...]) -> Any:
+    """Numbers of a range, no two of them equal; raises `ArgumentError` where it has too few."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if declared.values is None:
+        high = max(high, low + count)
+    if high - low < count:
+        raise ArgumentError(
+            f"{declared.name} has {count} elements at these sizes, which are declared to be distinct, and at least "
+            f"{low} and less than {high}: choose other sizes (small= of tune and balance), or give inputs="
+        )
+    found = (low + random.choice(high - low, count, replace=False)).astype(declared.dtype.numpy).reshape(shape)
+    return np.sort(found, axis=-1) if declared.monotone else found
 
 
 def _bounds(declared: Input, params: Mapping[str, int]) -> tuple[int, int]:

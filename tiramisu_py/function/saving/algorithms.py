@@ -41,7 +41,7 @@ _KNOWN = {
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
 #: What only starts of runs that cover all positions have.
-_OF_RUNS = ("covers", "inverts", "distinct")
+_OF_RUNS = ("covers", "search", "inverts", "distinct")
 _COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
@@ -90,12 +90,16 @@ def _input(declared: Input) -> Plain:
     kept = _fields(replace(declared, shape=declared.passed_shape), _INPUT)
     if declared.mapped:
         kept["mapped"] = True
+    if declared.injective:
+        kept["injective"] = True
     if declared.distinct is not None:
         about = declared.distinct
         return {**kept, "distinct": [about.name, [*about.keys], [*about.columns]]}
     if declared.inverts is not None:
         return {**kept, "inverts": [declared.inverts.name, declared.inverts.of, declared.inverts.start]}
-    return {**kept, "covers": plain(declared.covers)} if declared.covers is not None else kept
+    if declared.covers is None:
+        return kept
+    return {**kept, "covers": plain(declared.covers), **({"search": True} if declared.search else {})}
 
 
 def _computation(declared: Computation) -> Plain:
@@ -134,7 +138,7 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ForeignFunction]
     algorithm = Algorithm(data["name"], context, params, defined, owner=reader.owner, assume=assume)
     for declared in data["inputs"]:
         algorithm = algorithm.with_input(
-            _declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS, "mapped")))
+            _declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS, "mapped", "injective")))
         )
     given = [_read(reader, declared, (*_COMPUTATION, "run_of", *_WRITTEN)) for declared in data["computations"]]
     for label, members in groupby(given, lambda one: one["group"]):
@@ -158,9 +162,11 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "each": (),
         "determinism": None,
         "covers": None,
+        "search": False,
         "inverts": None,
         "distinct": None,
         "mapped": False,
+        "injective": False,
         "run_of": "",
         **data,
     }  # files of earlier versions have none of these
@@ -172,10 +178,11 @@ def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     inverts = declarations.InverseOf(*about) if about else None
     name, *parts = given.pop("distinct") or [""]
     distinct = declarations.DistinctOf(name, *map(tuple, parts)) if name else None
-    mapped = given.pop("mapped")
+    mapped, search, injective = (given.pop(name) for name in ("mapped", "search", "injective"))
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
     declared = declare_input(algorithm, *arguments, **given, owner=algorithm.owner)
-    return replace(declared, device=device, inverts=inverts, distinct=distinct, mapped=mapped)
+    facts = {"mapped": mapped, "search": search, "injective": injective}
+    return replace(declared, device=device, inverts=inverts, distinct=distinct, **facts)
 
 
 def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Algorithm, Stored, StoreSite
 from tiramisu_py.algorithm.declare.soundness import box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_typed, select
+from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, as_typed, select
 from tiramisu_py.algorithm.traversal import accesses, substitute
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
@@ -40,7 +40,7 @@ class Filled:
 class StoreInstances:
     """The executions of a store: dimensions with their bounds, the place of each, and what is stored.
 
-    The first `programs` dimensions are axes of the grid.
+    The first `programs` dimensions are axes of the grid. The index of an element that `by_value` names is a value.
     """
 
     site: Site
@@ -49,6 +49,7 @@ class StoreInstances:
     elements: isl.Map
     places: tuple[Expr, ...]
     value: Expr
+    by_value: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,6 +150,14 @@ def instances_of(array: Filled, site: Site, whole: Executions, algorithm: Algori
                 f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers "
                 f"of programs, because of {error.part}: launch a grid of an axis for each index, as "
                 "kernel[tl.cdiv(M, TM), tl.cdiv(N, TN)], whose programs tl.swizzle2d(...) numbers in groups of rows"
+            ) from None
+        if isinstance(error.part, Access) and error.part.source in algorithm.inputs and not site.combine:
+            table = error.part.source
+            raise DeclarationError(
+                f"{site.origin}: programs store to {array.name} through {table}, at {error.part}, and two programs may "
+                f"store one element: if no two elements of {table} are equal, declare it so, distinct=True, and store "
+                f"at its elements as they are; runs of a monotone table are stored to at {table}[r] + offset where "
+                f"that is below {table}[r + 1]"
             ) from None
         raise DeclarationError(
             f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers of "

@@ -275,11 +275,11 @@ class Arguments:
         return VerifiedArrays()
 
     def _require_whole(self, declared: Input, value: Array, params: Mapping[str, int]) -> None:
-        """Refuse to verify a fact about all elements together (monotone, permutation) on a rank with only a part."""
-        if self.function.grid is None or not (declared.monotone or declared.permutation):
+        """Refuse to verify a fact about all elements together (monotone, distinct) on a rank with only a part."""
+        if self.function.grid is None or not (declared.monotone or declared.is_injective):
             return
         if value.shape != shape_value(declared.passed_shape, params):
-            fact = "monotone" if declared.monotone else "a permutation"
+            fact = "monotone" if declared.monotone else "a permutation" if declared.permutation else "distinct"
             raise ArgumentError(
                 f"{declared.name} is declared to be {fact}, but this rank has only a part of it and cannot "
                 "verify that: compile with verify_values=False to trust it"
@@ -302,7 +302,7 @@ def _strides_in_bytes(array: ArrayArgument, params: Mapping[str, int]) -> tuple[
 
 
 def _has_facts(declared: Input) -> bool:
-    return declared.values is not None or declared.monotone or declared.permutation
+    return declared.values is not None or declared.monotone or declared.is_injective
 
 
 def _unused(declared: Input) -> Argument:

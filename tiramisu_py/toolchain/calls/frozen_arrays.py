@@ -29,8 +29,8 @@ def frozen(array: npt.ArrayLike) -> Array:
         for step in range(1000):
             x = spmv(start, column, value, x)      verifies the facts about column once
 
-    Declared facts about an input (``values=``, ``monotone=``, ``permutation=``) are verified when a kernel is first
-    called with the copy, and not again as long as it lives. It is in row-major order.
+    Declared facts about an input (``values=``, ``monotone=``, ``permutation=``, ``distinct=``) are verified when a
+    kernel is first called with the copy, and not again as long as it lives. It is in row-major order.
     """
     given = np.asarray(array)
     return np.frombuffer(given.tobytes(), given.dtype).reshape(given.shape) if given.size else given.copy()

@@ -193,7 +193,7 @@ def fitted(
         "network": network,
         "boosting": boosting,
         "linear": LinearModel.fitted(rows[used], rates[used]),
-        "roofline": Roofline.fitted(rows[used], rates[used], columns.of_point),
+        "roofline": Roofline.fitted(rows[used], rates[used], columns.of_point, columns.pieces),
     }
     errors = {kind: _error(model.predicted(rows[held]) - rates[held]) for kind, model in models.items()}
     best = min(errors, key=lambda kind: errors[kind])

@@ -20,7 +20,7 @@ from tiramisu_py.tuning.storage_rates import Storage
 class MemoryPlan:
     """The choice of `tm.plan`: the `commands` to apply, and what they are predicted to do at its sizes.
 
-    `peak` are the bytes of temporaries at a time, as `Function.memory` counts them. `seconds` are those of a call,
+    `peak` are the bytes of temporaries at a time, as `f.cost("memory")` counts them. `seconds` are those of a call,
     estimated; `added` are those that keeping everything would not take. `written` and `read` are the bytes of a call
     that go to files and come from them.
     """
@@ -85,7 +85,7 @@ def plan(f: Function, sizes: Mapping[str, int], *, budget: int, machine: Machine
         for command in found.commands:
             g.step.apply(command)
 
-    `budget` are bytes of temporaries, as `Function.memory` counts them. Times are estimated from the counts of
+    `budget` are bytes of temporaries, as `f.cost("memory")` counts them. Times are estimated from the counts of
     operations and bytes, and the rates of the `machine` (default: `tm.Machine.here()`); files are a choice where that
     has a `storage`. The choice is exact: no other combination within the budget has a shorter estimate. Raises
     `ArgumentError` for a budget that no choice meets, naming the least that one does.
@@ -102,7 +102,7 @@ def plan(f: Function, sizes: Mapping[str, int], *, budget: int, machine: Machine
         changed = with_options(f, [listed[k] for listed, k in zip(options, chosen, strict=True)])
         if changed is None:
             return None
-        known[chosen] = (changed, changed.memory(**sizes).peak)
+        known[chosen] = (changed, changed.cost("memory", **sizes).peak)
         return known[chosen][1]
 
     try:
