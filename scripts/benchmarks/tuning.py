@@ -8,6 +8,7 @@ scripts/bench tune --any-size --only-measured --steps compile|collect|fit|hold|t
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import tempfile
@@ -22,7 +23,10 @@ import tiramisu_py as tm
 from benchmarks import any_size, loop_bytes
 from benchmarks.common.tables import report, table
 from tiramisu_py.tuning import filters
+from tiramisu_py.tuning.learned.fitting import kept_apart
+from tiramisu_py.tuning.learned.predicting import HIDDEN, observations
 from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
+from tiramisu_py.tuning.learned.samples.ranges import written
 from tiramisu_py.tuning.learned.samples.sampling import Sampler
 from tiramisu_py.tuning.search.space import Point, Space
 
@@ -93,12 +97,39 @@ def learned(samples: tuple[int, ...]) -> str:
             shares = [f"{mean:.3f} ({least:.2f})" for mean, least in chosen(made)]
             rows.append(
                 (str(count), found.model, *(f"{found.errors[kind]:.3f}" for kind in ("network", "boosting", "blend")),
-                 f"{found.error_without_logarithms:.3f}", f"{found.errors['linear']:.3f}", f"{seconds:.1f}", *shares)
+                 f"{found.error_without_logarithms:.3f}", f"{found.errors['linear']:.3f}",
+                 f"{found.errors['roofline']:.3f}", f"{seconds:.1f}", *of_scikit_learn(made), *shares)
             )  # fmt: skip
     return table(
-        ("samples", "kept", "network", "boosting", "their mean", "network without logarithms", "linear", "fit, s",
+        ("samples", "kept", "network", "boosting", "their mean", "network without logarithms", "linear", "roofline",
+         "fit of all, s", "MLPRegressor", "its fit, s",
          *(f"share of the first {count}: mean (least)" for count in FIRST)), rows,
     )  # fmt: skip
+
+
+def of_scikit_learn(made: tm.InputAware) -> tuple[str, str]:
+    """The error of scikit-learn's network of the same layers, of the same samples, and its processor seconds."""
+    try:
+        network, pipeline, scaling = map(
+            importlib.import_module, ("sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing")
+        )
+    except ImportError:
+        return "-", "-"
+    study = made._study
+    with study.opened() as store:
+        given = observations(study, store, most=None, prior=False, seed=0)
+    columns = study.columns(given.shapes[0])
+    rows = columns.rows(given.points, given.shapes)
+    rates = np.log([columns.amount(sizes) for sizes in given.shapes] / given.seconds)
+    held = kept_apart([written(sizes) for sizes in given.shapes], len(rows), 0)
+    regressor = network.MLPRegressor(hidden_layer_sizes=HIDDEN, early_stopping=True, random_state=0)
+    model = pipeline.make_pipeline(scaling.StandardScaler(), regressor)
+    mean, spread = rates[~held].mean(), rates[~held].std()
+    start = time.process_time()
+    model.fit(rows[~held], (rates[~held] - mean) / spread)
+    seconds = time.process_time() - start
+    differences = model.predict(rows[held]) * spread + mean - rates[held]
+    return f"{np.sqrt(np.mean(differences**2)):.3f}", f"{seconds:.1f}"
 
 
 def chosen(made: tm.InputAware) -> list[tuple[float, float]]:

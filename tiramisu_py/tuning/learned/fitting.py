@@ -173,14 +173,7 @@ def fitted(
     amounts = np.array([columns.amount(sizes) for sizes in given.shapes])
     rates = np.log2(amounts / given.seconds)
     keys = [written(sizes) for sizes in given.shapes[: given.own]]
-    held = np.zeros(len(rows), bool)
-    if given.own:
-        distinct = sorted(set(keys))
-        order = np.random.default_rng(seed).permutation(len(distinct))
-        apart = {distinct[k] for k in order[: max(1, round(APART * len(distinct)))]}
-        held[: given.own] = [key in apart for key in keys]
-    else:  # all are another machine's: nothing says how well they fit here
-        held[:: round(1 / APART)] = True
+    held = kept_apart(keys, len(rows), seed)
     used = ~held
 
     def networks(x: Array) -> Networks:
@@ -207,6 +200,21 @@ def fitted(
         _unknown(values, given),
     )  # fmt: skip
     return Fitted(models[best], report)
+
+
+def kept_apart(keys: Sequence[str], count: int, seed: int) -> npt.NDArray[np.bool_]:
+    """The rows of shapes that no model sees, of `count` rows of which the first ones have these shapes; without any,
+    each fifth row.
+    """
+    held = np.zeros(count, bool)
+    if keys:
+        distinct = sorted(set(keys))
+        order = np.random.default_rng(seed).permutation(len(distinct))
+        apart = {distinct[k] for k in order[: max(1, round(APART * len(distinct)))]}
+        held[: len(keys)] = [key in apart for key in keys]
+    else:  # all are another machine's: nothing says how well they fit here
+        held[:: round(1 / APART)] = True
+    return held
 
 
 def _error(differences: Array) -> float:
