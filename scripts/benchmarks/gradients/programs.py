@@ -61,14 +61,14 @@ class Differentiated:
 
 
 def in_tiles(step: tm.Function, name: str, channel: tm.Iter, terms: tuple[tm.Iter, ...]) -> None:
-    """Eight channels by sixteen columns of a convolution's sums in registers: a picture is loaded once for eight."""
+    """Eight channels by two vectors of a convolution's sums in registers: a picture is loaded once for eight."""
     whole = step[name]
     sums = whole.accumulate(f"{name}_sums")
-    whole.split(channel, 8, c0, c1).split(j, 16, j0, j1).reorder(b, c0, i, j0, c1, j1)
+    whole.split(channel, 8, c0, c1).split(j, 32, j0, j1).reorder(b, c0, i, j0, c1, j1)
     sums.compute_at(whole, j0)
     sums.update.reorder(*terms, channel, j)
-    sums.unroll(channel).vectorize(j, 16)
-    whole.unroll(c1).vectorize(j1, 16)
+    sums.unroll(channel).vectorize(j, 16, remainder="mask", partial="specialize")
+    whole.unroll(c1).vectorize(j1, 16, remainder="mask", partial="specialize")
     whole.parallelize(b)
 
 

@@ -45,7 +45,7 @@ from tiramisu_py.lower.statements.reduction_copies import privates
 from tiramisu_py.program.loops import Bulk, Loop, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.program.storage import Memory, first_value
 
 #: Innermost loops stay whole if cutting them makes more leaves than this for each piece.
 MOST_LEAVES = 16
@@ -100,7 +100,9 @@ class Nest(TreeToLoops[list[Fragment]]):
         on_ranks = self.program.runs_on_ranks or self.program.grid
         whole = [] if on_ranks else [array for array in self.arrays.values() if self._is_whole_before(array)]
         extents = {array.name: tuple(typed(extent, int64) for extent in array.buffer.extents) for array in whole}
-        return ValueBounds(taken, self._declared, extents, self._may_be_unstarted, self._is_disturbed)
+        return ValueBounds(
+            taken, self._declared, self._never_falls, extents, self._may_be_unstarted, self._is_disturbed
+        )
 
     def _is_whole_before(self, array: Instance) -> bool:
         """Whether an array is there as a whole before the nest: the caller's, or what only other nests store."""
@@ -322,6 +324,14 @@ class Nest(TreeToLoops[list[Fragment]]):
             return None
         low, high = declared.values
         return typed(low, int64), typed(high, int64)
+
+    def _never_falls(self, buffer: str) -> bool:
+        """Whether the elements of an array grow with their index: those of a monotone input, one after the other."""
+        storages = list(self.program.storages_in(buffer))
+        declared = self.program.algorithm.inputs.get(storages[0].source) if len(storages) == 1 else None
+        if declared is None or not declared.monotone or len(declared.shape) != 1:
+            return False
+        return first_value(storages[0], self.program.context) is not None
 
     def _is_whole(self, tree: Tree, loop: LoopId) -> bool:
         """Whether a tree contains both anchors of a loop's iteration, hence the whole iteration."""
