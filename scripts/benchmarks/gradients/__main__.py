@@ -33,7 +33,7 @@ PACKAGES = {JAX: "jax", EAGER: "torch", COMPILED: "torch", HALIDE: "halide"}
 RULES = """\
 A step is `tm.vjp(f).step` with `auto_schedule()`, after 22 commands by hand for conv2d (of its sums, out and d_image
 are in tiles of registers), compiled with contraction into fused multiply-adds (`fast=("contract",)`): the outputs of f,
-and the gradients of their weighted sum. f alone is f with `auto_schedule()`.
+and the gradients of their weighted sum. f alone is f scheduled in the same way.
 JAX runs `jax.vjp` under `jax.jit`, PyTorch `torch.autograd.grad`, eager and with the program under `torch.compile`.
 Halide runs the output and the gradients of `propagate_adjoints` as one pipeline, with the schedule of its autoscheduler
 Mullapudi2016 (for unsharp Adams2019), where it has the program. All are in float32, with the same data, and results are

@@ -63,7 +63,7 @@ def contender(name: str, program: Differentiated, arguments: dict[str, Any], wei
         return ours(program, arguments, weight, threads)
     if name == ALONE:
         f = program.make()
-        f.auto_schedule(threads=threads)
+        program.schedule(f, threads)
         return (*called(f, arguments, threads), len(f.commands))
     if name == JAX:
         run = jax_step(program.name, arguments, program.wrt, weight)
