@@ -196,10 +196,11 @@ class _Backward:
     def _with_own(self, c: Computation, value: Expr) -> Expr:
         """A factor that is the value of the computation itself is read, and not computed again.
 
-        A quotient is read in place of the computed values that it is made of; what is made of inputs needs none saved.
+        A quotient is read in place of the computed values that its dividend is made of: they need not be saved then.
         """
-        is_quotient = isinstance(c.expr, Binary) and c.expr.op == "/"
-        kept = is_quotient and any(each.source in self.original.computations for each in accesses(c.expr))
+        left = c.expr.left if isinstance(c.expr, Binary) and c.expr.op == "/" else None
+        is_made = left is not None and not isinstance(left, Access)
+        kept = is_made and any(each.source in self.original.computations for each in accesses(c.expr))
         if c.is_reduction or not (isinstance(c.expr, Call) or kept):
             return value
         own = read(self.original, c.name, [Iter(each) for each in c.iterators], c.dtype)
