@@ -270,7 +270,8 @@ def main() -> None:
                 kept["shapes"][str(shape)] = by_turns(shape, made, listed)
                 asked.file.write_text(json.dumps(kept))
                 print(shape, kept["shapes"][str(shape)], flush=True)
-    print(told([asked.file]))
+    if asked.file.exists():
+        print(told([asked.file]))
 
 
 if __name__ == "__main__":

@@ -281,7 +281,6 @@ REFUSED = [
     (rod, "u", t, (4, 4), "segments of 4 levels do not divide one of 4"),
     (rod, "u", t, (8, 1), "every is 1: give an integer of at least 2"),
     (rod, "u", t, (), r"every=\(\) has no number of levels: give every=20"),
-    (rod, "u", t, "binomial", r"every='binomial': .*segments inside of segments .*every=\(100, 10\)"),
     (rod, "u", i, 4, "u does not recur along i alone"),
     (rod, "u", r, 4, "r is not an index of u: choose one of t, i"),
     (rod, "d_c", i, 4, "d_c is a reduction"),
