@@ -35,7 +35,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
         yield from faults
         if not faults:
             yield from limits.faults(nest)
-            yield from faults(nest)
+            yield from _divergent_barriers(nest)
 
 
 def well_formed(nest: KernelNest) -> bool:
@@ -265,7 +265,7 @@ def _convergent(program: Program) -> str:
 SENTENCES = (Sentence(Topic.BARRIERS, _convergent),)
 
 
-def faults(nest: KernelNest) -> Iterator[Finding]:
+def _divergent_barriers(nest: KernelNest) -> Iterator[Finding]:
     """Barriers that some threads of a block reach and others do not."""
     for statement in nest.statements:
         if statement.role in (Role.BARRIER, Role.COMBINE):
