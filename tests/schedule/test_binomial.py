@@ -81,7 +81,7 @@ def test_revolve_keeps_the_bits_and_computes_as_much_as_its_closed_form_says() -
     levels = 9  # those that are read late: 0 to 8
     assert counted["u"] == 10 * 50
     assert levels - 1 + counted["u_between"] // 50 == fewest(levels, 3)  # three places, and what a sweep ends with
-    assert again.memory(T=9, N=50).peak == (4 + 2 + 2) * 8 * 50  # u_kept, u_between; u and d_u take turns
+    assert again.cost("memory", T=9, N=50).peak == (4 + 2 + 2) * 8 * 50  # u_kept, u_between; u and d_u take turns
     check_bits(kept, again, [0, 1, 5, 8, 9])
 
 
@@ -103,7 +103,7 @@ def test_values_that_read_two_levels_have_two_in_each_place() -> None:
     kept, again = wave(13), wave(13)
     again["u"].recompute(t, every="binomial", levels=3)
     assert again.check().ok, again.check()
-    assert f"{3 * 2 * 8 * 50}  u_kept" in str(again.memory(T=13, N=50))
+    assert f"{3 * 2 * 8 * 50}  u_kept" in str(again.cost("memory", T=13, N=50))
     check_bits(kept, again, [0, 1, 6, 12, 13])
 
 
@@ -159,4 +159,4 @@ def test_files_hold_the_command(tmp_path: Any) -> None:
     f = rod(9)
     f["u"].recompute(t, every="binomial", levels=4)
     f.save(tmp_path / "rod.json")
-    assert str(tm.load(tmp_path / "rod.json").lowered()) == str(f.lowered())
+    assert str(tm.load(tmp_path / "rod.json").show("lowered")) == str(f.show("lowered"))
