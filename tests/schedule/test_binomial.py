@@ -169,4 +169,4 @@ def test_files_hold_the_command(tmp_path: Any) -> None:
     f = rod(9)
     f["u"].recompute(t, every="binomial", levels=4)
     f.save(tmp_path / "rod.json")
-    assert str(tm.load(tmp_path / "rod.json").lowered()) == str(f.lowered())
+    assert str(tm.load(tmp_path / "rod.json").show("lowered")) == str(f.show("lowered"))
