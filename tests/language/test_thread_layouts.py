@@ -40,7 +40,7 @@ def test_a_value_that_no_other_thread_reads_is_in_registers(name: str) -> None:
 
 
 def instructions(f: tm.Function) -> list[str]:
-    found = [node for kernel in f.lowered().kernels for node in walk(kernel.body)]
+    found = [node for kernel in f.show("lowered").kernels for node in walk(kernel.body)]
     return [node.instruction for node in found if isinstance(node, Mma)]
 
 
@@ -116,7 +116,7 @@ def test_warps_without_rows_are_not_waited_for() -> None:
     f, run = tensor_product()
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=4)
     f.derive_transfers()
-    function = f.lowered()
+    function = f.show("lowered")
     a, b, c = numbers(32, 16, dtype=np.float16), numbers(16, 16, dtype=np.float16), np.zeros((32, 16), np.float32)
     interpret.run(function, {"A": a, "B": b, "C": c}, {"M": 32, "N": 16, "K": 16})
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32).T)

@@ -97,6 +97,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("after_nests", "launch_constants", off_by_one, "gpu/two GPUs"),
     ("after_nests", "matrix_tiles", off_by_one, "tiles of cores"),
     ("after_nests", "share_memory", in_one_block, "lifetimes"),
+    ("after_nests", "keep_memory", in_one_block, "rows of iterations"),
     ("kernel", "unroll_registers", off_by_one, "gpu/product"),
     ("kernel", "count_steps", off_by_one, "gpu/two GPUs"),
     ("kernel", "full_blocks", off_by_one, "gpu/two GPUs"),

@@ -56,3 +56,16 @@ def on_ranks(stages: int, overlap: bool = False, ranks: int = 3, rows: int = 2) 
         array.distribute_array([i, j], rank=i // rows)
     f.derive_transfers(overlap=overlap)
     return f
+
+
+def rows_of_iterations() -> tm.Function:
+    """Two rows beside each other in each iteration of a loop, ``out[i, j] = a[i, j] + a[i, M - 1 - j]``."""
+    f = tm.Function("rows", params=[N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", tm.float32, [N, M])
+    first = f.computation("first", {i: N, j: M}, a[i, j] + 0)
+    second = f.computation("second", {i: N, j: M}, a[i, M - 1 - j] + 0)
+    out = f.computation("out", {i: N, j: M}, first[i, j] + second[i, j])
+    f.outputs(out)
+    first.compute_at(out, i)
+    second.compute_at(out, i)
+    return f

@@ -167,5 +167,6 @@ SAMPLES = (
     Sample("lifetimes", partial(chains.chain, 4), ({"N": 2, "M": 8},)),
     Sample("lifetimes on streams", partial(chains.chain, 4, "gpu", (0, 1)), ({"N": 2, "M": 7},)),
     Sample("lifetimes on ranks", partial(chains.on_ranks, 3, True), ({"M": 2},)),
+    Sample("rows of iterations", chains.rows_of_iterations, ({"N": 5, "M": 3},)),
     Sample("cooperative/blur", example("cooperative", "blur", "two GPUs"), ({"R": 5, "C": 3, "G": 2},)),
 )

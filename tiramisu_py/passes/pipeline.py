@@ -31,6 +31,7 @@ from tiramisu_py.passes.loops.merge_guards import MergeGuards, MergeHostGuards
 from tiramisu_py.passes.loops.peel import Peel
 from tiramisu_py.passes.loops.unroll import KeepUnrolled, UnrollLoops
 from tiramisu_py.passes.loops.walk_bundles import WalkBundles
+from tiramisu_py.passes.memory.keep_memory import KeepMemory
 from tiramisu_py.passes.memory.share_memory import ShareMemory
 from tiramisu_py.passes.rank_parameters import DefineRankParameters
 from tiramisu_py.passes.registers.promote import Promote
@@ -96,7 +97,8 @@ AFTER_NESTS: tuple[FunctionPass, ...] = (
     PlainRemainders(),  # after all nests, whose copies it counts
     LaunchConstants(),  # after the host is folded, so that launches pass numbers; before kernels are folded
     MatrixTiles(),  # after all copying and folding: tiles are found by their constant extents and indices
-    ShareMemory(),  # last: lifetimes are no scopes, so no pass has to know them; and small arrays are variables by now
+    ShareMemory(),  # late: lifetimes are no scopes, so no pass has to know them; and small arrays are variables by now
+    KeepMemory(),  # last: what arrays of an iteration share stays in one block from iteration to iteration
 )
 
 #: Over each nest of a kernel. The kernel's compiler unrolls its loops, so that the text remains short.

@@ -163,10 +163,10 @@ def rows_of(extent: Any) -> LoopFunction:
     return function("f", "N M", [given("x", N, M), result("y", N, M)], loop("i", N, body, tag=Parallel("dynamic", 2)))
 
 
-@pytest.mark.parametrize("extent", [M, number(70)], ids=["heap", "stack"])
-def test_each_thread_has_its_own_temporary(extent: Any) -> None:
+@pytest.mark.parametrize(("extent", "deals"), [(M, "omp for"), (number(70), "omp parallel for")], ids=["heap", "stack"])
+def test_each_thread_has_its_own_temporary(extent: Any, deals: str) -> None:
     compiled = Compiled(rows_of(extent))
-    assert "#pragma omp parallel for schedule(dynamic, 2)" in compiled.source
+    assert f"#pragma {deals} schedule(dynamic, 2)" in compiled.source
     x = np.random.default_rng(0).random((50, 67), dtype=np.float32)
     found = np.empty_like(x)
     compiled({"N": 50, "M": 67}, x=x, y=found)

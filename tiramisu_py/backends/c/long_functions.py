@@ -128,14 +128,14 @@ def divided(function: LoopFunction) -> FunctionParts | None:
                 body = body.then
             case _:
                 return None
-    many = sum(isinstance(node, For | If | Let | Allocate) for node in body.body)
+    many = sum(isinstance(node, For | If | Let | Allocate | MemoryBlock) for node in body.body)
     alone = all(map(_is_alone, body.body))
     return FunctionParts(function, body, around) if many > MANY and alone else None
 
 
 def _is_alone(node: Node) -> bool:
     """Whether a statement passes only array elements on to later statements."""
-    return isinstance(node, For | If | Let | Allocate | BeginArray | EndArray | Store | Comment)
+    return isinstance(node, For | If | Let | Allocate | MemoryBlock | BeginArray | EndArray | Store | Comment)
 
 
 def _runs(node: Block) -> Iterator[list[Node]]:

@@ -13,7 +13,7 @@ from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, OpenBlock, Scope
-from tiramisu_py.ir import Allocate, BeginArray, Block, EndArray, MemoryBlock, Node
+from tiramisu_py.ir import Allocate, BeginArray, Block, EndArray, For, MemoryBlock, Node
 from tiramisu_py.ir.rewriting import block
 from tiramisu_py.program.machine.pages import Pages
 from tiramisu_py.program.storage import Memory
@@ -128,9 +128,13 @@ class Temporaries:
 
     # -- blocks of memory that arrays have in turns
 
-    def blocks(self, node: MemoryBlock, scope: Scope) -> Lines:
-        """The memory of blocks, directly inside one another, and the statements that use them."""
+    def blocks(self, node: MemoryBlock, scope: Scope, alone: bool = False) -> Lines:
+        """The memory of blocks, directly inside one another, and the statements that use them. Memory for one loop is
+        `alone` in a C block, at whose end it is free.
+        """
         if node.lasting:
+            if isinstance(node.body, For) and not self.statements.parts.one_by_one and not alone:
+                return [cgen.Block(self.blocks(node, scope.inner(), alone=True))]
             name, size = scope.names[node.name], self.largest(node, scope)
             lines = self.allocated(name, "void", call("tm_allocate", size).text, self._shared(node), scope)
             scope.declared.add(node.name)

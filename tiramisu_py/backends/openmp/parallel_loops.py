@@ -7,7 +7,7 @@ thread does everything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,12 @@ from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars
-from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
+from tiramisu_py.backends.c.expressions.scope import NamedArray, OpenBlock, Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.openmp import ranges_of_bundles
-from tiramisu_py.ir import Block, Comment, For, LoopFunction, Node, Private
+from tiramisu_py.ir import Block, Comment, For, LoopFunction, MemoryBlock, Node, Private
 from tiramisu_py.ir.arithmetic.components import combined, neutral
-from tiramisu_py.ir.rewriting import of_kind, variables
+from tiramisu_py.ir.rewriting import names_in, of_kind, variables
 from tiramisu_py.program.loops import Combine, Parallel
 
 if TYPE_CHECKING:
@@ -51,13 +51,14 @@ class ParallelLoops:
         for own in copies:
             inner.arrays |= own.arrays
         fallible = self.statements.temporaries.fallible
+        memory = self._memory(node, inner)
         nest, clauses, ranges = self._nest(node, inner)
         fails = self.statements.temporaries.fallible > fallible
         lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
         pragma, team = clauses, _team(node.tag)
         waits = streams.arrived() if streams.uses_streams(node) else []
         ends = self._ends(node, scope)
-        if not copies and not waits and not ends and not ranges:
+        if not copies and not waits and not ends and not ranges and not memory:
             lines += [cgen.Pragma(f"omp parallel for{team}{pragma}"), nest]
         else:
             first = [line for own in copies for line in own.start()]
@@ -65,7 +66,7 @@ class ParallelLoops:
             pragma += "" if copies else " nowait"
             dealt: Lines = [*ends, nest] if ends else [*ranges, cgen.Pragma(f"omp for{pragma}"), nest]
             dealt += [cgen.Pragma("omp barrier")] if ends and copies else []
-            region = cgen.Block([*first, *dealt, *last, *waits])
+            region = cgen.Block([*memory, *first, *dealt, *last, *waits])
             lines += [cgen.Pragma(f"omp parallel{team}"), region]
         if fails:
             failure = self.statements.temporaries.out_of_memory("of a thread")
@@ -75,13 +76,13 @@ class ParallelLoops:
     def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, str, Lines]:
         """The loops that are dealt out together, the clauses of their pragma, and what is computed before it."""
         assert isinstance(node.tag, Parallel)
-        chain = _bundled(node) if node.joined else _collapsed(node, node.tag.collapse)
+        chain = _dealt(node)
         scopes = [scope]
         for loop in chain:
             inside = scopes[-1].inner()
             inside.enter(loop)
             scopes.append(inside)
-        body: cgen.Generable = self.statements.block(chain[-1].body, scopes[-1])
+        body: cgen.Generable = self._body(chain[-1].body, scopes[-1])
         if node.joined and len(chain) > 1:
             walk = ranges_of_bundles.RangeOfBundle(chain, scopes)
             return walk.loop(body), walk.schedule, walk.declarations()
@@ -89,6 +90,30 @@ class ParallelLoops:
             shared = loop is node and is_balanced(node, scope)
             body = _share(scope.names[loop.variable], body) if shared else self.statements.header(loop, outside, body)
         return body, _clauses(node.tag, len(chain)), []
+
+    def _memory(self, node: For, scope: Scope) -> Lines:
+        """The memory of each thread for arrays of its iterations, one after another; the blocks are open in `scope`."""
+        lines: Lines = []
+        for block in _of_threads(node):
+            size = self.statements.temporaries.largest(block, scope)
+            name = scope.names[block.name]
+            failed = self.statements.parts.lines(lambda part: part.thread_failed())[:-1]
+            lines.append(cgen.Statement(f"TM_TEMPORARY void *const {name} = tm_allocate({size})"))
+            lines.append(cgen.If(cgen.Line(f"{name} == NULL"), cgen.Block(failed)))
+            scope.blocks[block.name] = OpenBlock(block, name)
+            self.statements.temporaries.fallible += 1
+        return lines
+
+    def _body(self, node: Node, scope: Scope) -> cgen.Block:
+        """The body of the loops, which leaves out what a thread without memory cannot do."""
+        missing: list[str] = []
+        while isinstance(node, MemoryBlock) and node.name in scope.blocks:
+            missing.append(f"{scope.blocks[node.name].name} == NULL")
+            node = node.body
+        body = self.statements.block(node, scope)
+        if not missing:
+            return body
+        return cgen.Block([cgen.If(cgen.Line(" || ".join(missing)), cgen.Statement("continue")), *body.contents])
 
     def _ends(self, node: For, scope: Scope) -> Lines:
         """The first iteration of the thread's share of a balanced loop, and the end; nothing for other loops."""
@@ -130,6 +155,23 @@ def _collapsed(node: For, count: int) -> list[For]:
             break
         chain.append(inner)
     return chain
+
+
+def _dealt(node: For) -> list[For]:
+    """The loops whose iterations are dealt out together."""
+    assert isinstance(node.tag, Parallel)
+    return _bundled(node) if node.joined else _collapsed(node, node.tag.collapse)
+
+
+def _of_threads(node: For) -> Iterator[MemoryBlock]:
+    """The blocks of memory directly in the loops that are dealt out, of the same size in all iterations."""
+    chain = _dealt(node)
+    bound, body = {loop.variable for loop in chain}, chain[-1].body
+    while isinstance(body, MemoryBlock) and body.lasting and body.device is None:
+        if bound & {name for room in body.rooms for extent in room.extents for name in names_in(extent)}:
+            return
+        yield body
+        body = body.body
 
 
 def _bundled(node: For) -> list[For]:

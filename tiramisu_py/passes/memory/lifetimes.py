@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 
 from tiramisu_py.ir import Await, Complete, Copy, For, Launch, Node, Post, Record
-from tiramisu_py.ir.rewriting import expressions, names, names_in, walk
+from tiramisu_py.ir.rewriting import contents, expressions, names, names_in, walk
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.records import dataclass
 
 #: What works beside the host: a stream of a device, or the messages of an array of requests.
 Worker = tuple[str, int, int]
+#: What starts operations that go on beside the host, or waits for some.
+CONCURRENT = frozenset((Launch, Copy, Record, Await, Post, Complete))
 #: The last statement of each worker that is known to be done.
 Clock = dict[Worker, int]
 #: An array, and who uses it; None is the host itself.
@@ -127,7 +129,7 @@ class _Clocks:
 
 def is_concurrent(statement: Node) -> bool:
     """Whether a statement starts operations that go on beside the host, or waits for some."""
-    return any(isinstance(inner, Launch | Copy | Record | Await | Post | Complete) for inner in walk(statement))
+    return bool(CONCURRENT & contents(statement))
 
 
 def _stream(node: Launch | Copy | Record) -> Worker:

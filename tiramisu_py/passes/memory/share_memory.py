@@ -106,16 +106,19 @@ class _Sharing:
 
     def is_candidate(self, node: Node) -> TypeGuard[Allocate]:
         """Whether a statement is an array that may be in a block with others."""
-        if not isinstance(node, Allocate):
-            return False
-        if node.register or node.pages is not None or node.zeroed is not None or node.buffer not in self.once:
-            return False
-        on_host = node.memory is Memory.HOST and node.device is None
-        if not on_host and not (node.memory is Memory.GPU and node.device is not None):
-            return False
-        size = sample_bytes(node.extents, node.dtype.bytes * node.lanes)
-        constant_size = all(constant(extent) is not None for extent in node.extents)
-        return size is not None and not (on_host and constant_size and size <= MOST_ON_STACK)
+        return isinstance(node, Allocate) and node.buffer in self.once and is_allocated(node)
+
+
+def is_allocated(node: Allocate) -> bool:
+    """Whether an array is in memory that is allocated for it: not a variable, on the stack, or in pages of its own."""
+    if node.register or node.pages is not None or node.zeroed is not None:
+        return False
+    on_host = node.memory is Memory.HOST and node.device is None
+    if not on_host and not (node.memory is Memory.GPU and node.device is not None):
+        return False
+    size = sample_bytes(node.extents, node.dtype.bytes * node.lanes)
+    constant_size = all(constant(extent) is not None for extent in node.extents)
+    return size is not None and not (on_host and constant_size and size <= MOST_ON_STACK)
 
 
 def sample_bytes(extents: Sequence[Expr], element: int) -> int | None:
