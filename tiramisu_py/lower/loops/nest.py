@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.dependence.spare_updates import is_undisturbed
 from tiramisu_py.ir import Block, For, If, Let, Load, Node, Store
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
-from tiramisu_py.ir.arithmetic.quotients import in_quotients
+from tiramisu_py.ir.arithmetic.remainders import in_quotients
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names, walk
 from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
