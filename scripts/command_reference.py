@@ -9,13 +9,22 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
+from typing import get_overloads
 
 import tiramisu_py as tm
 from tiramisu_py.fronts import names_of
-from tiramisu_py.function.handles.old_words import FORMER_CALLS, OLD_WORDS, OldArrays, OldOrders, OldWords
+from tiramisu_py.function.handles.old_words import (
+    FORMER_CALLS,
+    FORMER_LOOKS,
+    OLD_WORDS,
+    OldArrays,
+    OldLooks,
+    OldOrders,
+    OldWords,
+)
 from tiramisu_py.program.command import every_command, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,7 +113,7 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
     if cls is not tm.Selection:
         shown |= set(tm.Selection.__mro__[1:])
     hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]
-    for owner in (each for each in (*hidden, cls) if each not in (OldWords, OldOrders, OldArrays)):
+    for owner in (each for each in (*hidden, cls) if each not in (OldWords, OldOrders, OldArrays, OldLooks)):
         for name, given in vars(owner).items():
             member = getattr(cls, name) if isinstance(given, classmethod) else given
             shown_so = isinstance(member, property | FunctionType | MethodType)
@@ -113,12 +122,23 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
 
 
 def signature(name: str, member: object) -> str:
-    """``split(loop, by, outer, inner, *, origin=0)``: names and defaults, without types."""
+    """``split(loop, by, outer, inner, *, origin=0)``: names and defaults, without types; each view of a method."""
     if not callable(member):
         return name
+    views = [each for each in get_overloads(member) if "what" in inspect.signature(each).parameters]
+    if views:
+        return "`, `".join(f"{name}({_view(each)})" for each in views)
     parameters = [p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(member).parameters.values()]
     shown = inspect.Signature([p for p in parameters if p.name != "self"])
     return f"{name}{shown}"
+
+
+def _view(overload: Callable[..., object]) -> str:
+    """``"lowered", vector_bytes=64, *, until=None``: the arguments of a view, whose name is a literal."""
+    what, *others = [p for p in inspect.signature(overload).parameters.values() if p.name != "self"]
+    literal = str(what.annotation).removeprefix("Literal[").removesuffix("]").replace("'", '"').replace(", ", " or ")
+    bare = [p.replace(annotation=p.empty) for p in others]
+    return ", ".join([literal, *filter(None, [str(inspect.Signature(bare))[1:-1]])])
 
 
 def text(docstring: str) -> str:
@@ -170,6 +190,7 @@ def of_old_words() -> Iterator[str]:
     yield "## Old words\n\nThese work in this version, with a `DeprecationWarning`; the next one has them no more.\n"
     lines = [f"- `tm.{old}`: write `tm.{new}`" for old, new in vars(tm)["_former"].items()]
     lines += [f"- `{old}`: write `{new}`" for old, new in {**OLD_WORDS, **FORMER_CALLS}.items()]
+    lines += [f"- `{old}` of a function: write `{new}`" for old, new in FORMER_LOOKS.items()]
     renamed = [
         (name, old, new)
         for name, method in inspect.getmembers(tm.Computation)

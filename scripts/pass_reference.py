@@ -19,7 +19,7 @@ HEAD = """# All passes
 
 What becomes of the loops of a proven program before they are printed as C or CUDA; made from the docstrings of
 `tiramisu_py/passes` by `scripts/reference`. In the pictures `-->` stands between the loops before a pass and those
-after it. `f.lowered(until=...)` shows the loops of a function after the pass of a name:
+after it. `f.show("lowered", until=...)` shows the loops of a function after the pass of a name:
 
 ```python
 import tiramisu_py as tm
@@ -30,7 +30,7 @@ x = f.input("x", tm.float32, [N])
 y = f.computation("y", {i: N}, 2 * x[i])
 f.outputs(y)
 y.vectorize(i, 8)
-print(f.lowered(until="vectorize"))
+print(f.show("lowered", until="vectorize"))
 ```
 
 ```output

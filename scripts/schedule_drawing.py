@@ -72,7 +72,7 @@ def lines_of_code(lines: Sequence[str]) -> Drawn:
 
 def drawn(f: Function, scene: Scene) -> Drawn:
     """A schedule: its loops, and below them the instances of its statements."""
-    code = lines_of_code(f.loop_nests().rstrip("\n").splitlines())
+    code = lines_of_code(f.show("loops").rstrip("\n").splitlines())
     panels = [_statement(scene, k) for k, each in enumerate(scene.statements) if each.source]
     return stacked([code, *in_rows([panel for panel in panels if panel.width])])
 

@@ -92,7 +92,7 @@ KINDS = [(_left_deep, 200), (_right_deep, 200), (_choices, 150), (_calls, 150), 
 @pytest.mark.parametrize(("make", "size"), KINDS)
 def test_deep_expressions_are_checked_shown_and_compiled(make: Callable[[Any, int], Expr], size: int) -> None:
     f = _function(make, size)
-    assert f.check().ok and f.pseudocode()
+    assert f.check().ok and f.show("pseudocode")
     np.testing.assert_array_equal(f.compile()(ARRAY), f.evaluate(ARRAY))
 
 
@@ -121,7 +121,7 @@ def test_a_sum_of_ten_thousand_terms_is_right() -> None:
     for k in range(10_000):
         expected = expected + ARRAY * float(k % 7)
     np.testing.assert_array_equal(f.evaluate(ARRAY), expected)
-    lowered = f.lowered()
+    lowered = f.show("lowered")
     assert lowered.body is not None and len(emit(lowered)["f.c"]) < 600_000
 
 
@@ -208,8 +208,8 @@ def _calls_in(work: Callable[[], object]) -> int:
 
 def _costs(f: tm.Function) -> Iterator[int]:
     yield _calls_in(f.check)
-    yield _calls_in(f.pseudocode)
-    lowered = f.lowered()
+    yield _calls_in(lambda: f.show("pseudocode"))
+    lowered = f.show("lowered")
     yield _calls_in(lambda: emit(lowered))
 
 
@@ -242,7 +242,7 @@ def _chain(length: int, how: str = "apart") -> tm.Function:
 def test_long_chains_are_checked_shown_emitted_and_undone(length: int, how: str) -> None:
     f = _chain(length, how)
     values = np.arange(5, dtype=np.float32)
-    assert f.check().ok and f"c{length - 1}" in f.pseudocode() and f.source()
+    assert f.check().ok and f"c{length - 1}" in f.show("pseudocode") and f.source()
     np.testing.assert_array_equal(f.evaluate(values), values + length)
     if how != "apart":
         np.testing.assert_array_equal(f.compile()(values), values + length)

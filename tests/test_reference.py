@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tiramisu_py as tm
-from tiramisu_py.function.handles.old_words import OLD_WORDS
+from tiramisu_py.function.handles.old_words import FORMER_LOOKS, OLD_WORDS
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = (ROOT / "docs" / "commands.md").read_text()
@@ -50,6 +50,8 @@ def test_each_public_method_is_explained() -> None:
         same = [name for name, cls in classes.items() if inspect.getattr_static(cls, member, None) is meant]
         if member in OLD_WORDS:
             assert f"\n- `{member}`: write `" in REFERENCE
+        elif owner == "Function" and member in FORMER_LOOKS:
+            assert f"\n- `{member}` of a function: write `" in REFERENCE
         elif not titles & {f"{name}.{member}" for name in same}:
             missing.append(path)
     assert missing == []

@@ -4,7 +4,7 @@ A program computes ML x NL results and goes through the terms in blocks of U, lo
 many warps. Where the results are few, the terms of each are shared: by KG programs, whose sums are added in memory, or
 by KG accumulators of one program, in registers or in shared memory. Operands may be transposed; masks keep to the
 matrices. A convolution is the same product: its rows are the pixels of all images, its terms the channels under each
-weight of the filter, and no copy is made of the images.
+weight of the filter, and no copy is made of the images. KG programs may share its channels, where pixels are few.
 
 Source: P. Tillet, "Blocked Algorithms for Neural Networks" (2020), 4.1: figures 4.3 and 4.4, listings 4.1 and 4.2.
 """
@@ -97,8 +97,8 @@ def made(
 
 @tm.jit
 def convolution(
-    X, W, Y, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, S: tl.constexpr,
-    STEPS: tl.constexpr,
+    X, W, Y, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, KG: tl.constexpr, COMBINE: tl.constexpr,
+    P: tl.constexpr, Q: tl.constexpr, S: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     rows, channels, results = Y.shape[0], W.shape[0], W.shape[3]
     rm, rn = tl.program_id(0) * ML + tl.arange(0, ML), tl.program_id(1) * NL + tl.arange(0, NL)
@@ -107,13 +107,13 @@ def convolution(
     if STEPS:  # under each weight the places go on by U channels: nothing is divided
         for r in tl.range(0, S):
             for s in tl.range(0, S):
-                for c in tl.range(0, channels, U):
+                for c in tl.range(tl.program_id(2) * U, channels, KG * U):
                     rc = c + tl.arange(0, U)
                     x = tl.load(X[z, p + r, q + s, rc], mask=(rm[:, None] < rows) & (rc < channels), other=0)
                     w = tl.load(W[rc[:, None], r, s, rn], mask=(rc[:, None] < channels) & (rn < results), other=0)
                     acc = tl.dot(x, w, acc)
     else:  # blocks of terms go on from weight to weight: few channels fill them too
-        for k in tl.range(0, channels * S * S, U):
+        for k in tl.range(tl.program_id(2) * U, channels * S * S, KG * U):
             rk = k + tl.arange(0, U)
             c, r, s = rk // (S * S), rk // S % S, rk % S
             x = tl.load(X[z, p + r, q + s, c], mask=(rm[:, None] < rows) & (c < channels), other=0)
@@ -123,20 +123,28 @@ def convolution(
                 mask=(column < channels * S * S) & (rn < results), other=0,
             )  # fmt: skip
             acc = tl.dot(x, w, acc)
-    tl.store(Y[rm[:, None], rn], acc, mask=(rm[:, None] < rows) & (rn < results))
+    inside = (rm[:, None] < rows) & (rn < results)
+    if COMBINE is None:
+        tl.store(Y[rm[:, None], rn], acc, mask=inside)
+    else:
+        tl.accumulate(Y[rm[:, None], rn], acc, mask=inside, combine=COMBINE)
 
 
 def convolved(
-    rows: int, columns: int, terms: int, warps: int, size: tuple[int, int], filter: int, steps: bool = True
-) -> tm.Function:
-    """A point of the convolution of images of one size, with a row of results for each pixel; Z, CI and CO are open."""
+    rows: int, columns: int, terms: int, warps: int, size: tuple[int, int], filter: int, steps: bool = True,
+    parts: int = 1, way: str = "whole",
+) -> tm.Function:  # fmt: skip
+    """A point of the convolution of images of one size, with a row of results for each pixel; Z, CI and CO are open.
+
+    So many `parts` of the channels are summed by programs of their own, and added in memory as `way` says.
+    """
     f = tm.Function("convolved", params=[Z, CI, CO])
     P, Q = (extent - filter + 1 for extent in size)
     x, w = f.input("x", tm.float32, [Z, *size, CI]), f.input("w", tm.float32, [CI, filter, filter, CO])
     y = f.array("y", tm.float32, [P * Q * Z, CO])
-    run = convolution[tl.cdiv(Z * P * Q, rows), tl.cdiv(CO, columns)](
-        x, w, y, ML=rows, NL=columns, U=terms, P=P, Q=Q, S=filter, STEPS=steps
-    )
+    run = convolution[tl.cdiv(Z * P * Q, rows), tl.cdiv(CO, columns), parts](
+        x, w, y, ML=rows, NL=columns, U=terms, KG=parts, COMBINE=IN_MEMORY.get(way), P=P, Q=Q, S=filter, STEPS=steps
+    )  # fmt: skip
     f.outputs(y)
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps)
     f.derive_transfers()

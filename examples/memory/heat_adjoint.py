@@ -73,7 +73,7 @@ def main(pieces: int, steps: int, folder: str) -> None:
     kept, f = fused(), in_files()
     report = f.check()
     assert report.ok, report
-    print(f.loop_nests())
+    print(f.show("loops"))
     in_memory, kernel = kept.compile(), f.compile(storage=folder)
     small = given(500)
     pairs = zip(in_memory(**small, T=40), kernel(**small, T=40), strict=True)
@@ -83,7 +83,7 @@ def main(pieces: int, steps: int, folder: str) -> None:
 
     arrays, sizes = given(pieces), {"T": steps, "N": pieces}
     state = (steps + 1) * pieces * 8
-    expected = f.memory(**sizes).peak
+    expected = f.cost("memory", **sizes).peak
     outputs = {"last": np.ones(pieces), "d_c": np.ones(pieces)}
     Path("/proc/self/clear_refs").write_text("5")  # the most memory is counted from here
     before, limit = kilobytes("VmRSS"), (kilobytes("VmData") << 10) + state // 4
@@ -101,7 +101,7 @@ def main(pieces: int, steps: int, folder: str) -> None:
     grown = (kilobytes("VmHWM") - before) << 10
     assert grown < 1.05 * expected + (1 << 20), (grown, expected)
     moved = kernel.traffic["u"]
-    assert moved.stored + moved.loaded == f.communication(**sizes).bytes
+    assert moved.stored + moved.loaded == f.cost("communication", **sizes).bytes
     print(f"{state / 1e6:.0f} MB of levels: {grown / 1e6:.1f} MB of memory, {expected / 1e6:.1f} expected")
     print(f"{moved.stored / 1e6:.0f} MB stored, {moved.loaded / 1e6:.0f} MB loaded in {seconds:.2f} s")
     began = time.perf_counter()

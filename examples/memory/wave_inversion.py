@@ -61,15 +61,16 @@ given |= {"heard": heard, "d_loss": 1.0}
 
 sizes = {"T": steps, "N": depths}
 keeping, planned = misfit(), misfit()
-whole = keeping.memory(**sizes).peak
+whole = keeping.cost("memory", **sizes).peak
 rates = tm.Machine(core_flops=20e9, cores=1, host_bandwidth=10e9)
 found = tm.plan(planned, sizes, budget=whole // 4, machine=rates)
 for command in found.commands:
     planned.apply(command)
     print(command)
 print(planned.check())
-print(f"memory: {whole} bytes with all levels, {planned.memory(**sizes).peak} with some")
-assert planned.memory(**sizes).peak == found.peak <= whole // 4
+peak = planned.cost("memory", **sizes).peak
+print(f"memory: {whole} bytes with all levels, {peak} with some")
+assert peak == found.peak <= whole // 4
 
 kept, step = keeping.compile(), planned.compile()
 speed = np.full(depths, 0.25)

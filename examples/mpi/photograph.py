@@ -48,7 +48,7 @@ def main(folder: Path, radius: int) -> None:
     running = comm.reduce(running, op=MPI.MAX)
     if parts is not None:
         np.save(folder / "down.npy", np.concatenate(parts, axis=1))
-        moved = blur.communication(C=columns).bytes
+        moved = blur.cost("communication", C=columns).bytes
         needed = (comm.size - 1) * 2 * radius * 3 * columns * image.itemsize
         said = {"legal": report.ok, "checking": checking, "running": running, "bytes": moved, "needed": needed}
         (folder / "said.json").write_text(json.dumps(said))

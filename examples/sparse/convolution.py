@@ -71,7 +71,7 @@ def exact(given: dict[str, Any]) -> Any:
 
 if __name__ == "__main__":
     f = scheduled()
-    print(f.pseudocode())
+    print(f.show("pseudocode"))
     print(f.check())
     kernel = f.compile()
     for rows, columns in ((1, 1), (5, 31), (4, 32), (3, 33), (17, 65)):

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product as combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,17 +20,23 @@ import tiramisu_py as tm
 from benchmarks.common.tables import table
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.matmul import Sizes
+from tiramisu_py.tuning.learned.samples.candidates import Candidates
+from tiramisu_py.tuning.learned.samples.collecting import CollectLimits, Collector
+from tiramisu_py.tuning.learned.samples.sampling import DrawnSample, Rejections, Sampler
+from tiramisu_py.tuning.search.status_line import Progress
 
 M, N, K = tm.params("M N K")
 i, j, k = tm.iters("i j k")
-RANGES = {"M": (8, 2048), "N": (8, 2048), "K": (16, 131072)}
+RANGES = {"M": (8, 8192), "N": (8, 8192), "K": (16, 131072)}
 #: The operations of a shape that is drawn, and the bytes of its arguments' longest one.
 OPERATIONS, ELEMENTS = 5e8, 2**23
 FIRST = (1, 5, 10)
+#: The points that are measured at a shape that no model has seen: at most so many.
+HELD = 60
 ROW_MAJOR, AS_STORED = 101, 111
 FAMILIES: dict[str, list[tuple[int, int, int]]] = {
-    "square, 128 to 1024": [(n, n, n) for n in (128, 256, 512, 768, 1024)],
-    "16 columns, 256 to 1536 rows and terms": [(n, 16, n) for n in (256, 512, 1024, 1536)],
+    "square, 128 to 3072": [(n, n, n) for n in (128, 256, 512, 768, 1024, 2048, 3072)],
+    "16 columns, 256 to 7168 rows and terms": [(n, 16, n) for n in (256, 512, 1024, 1536, 3072, 7168)],
     "64 x 64 x K, K 4096 to 131072": [(64, 64, n) for n in (4096, 16384, 65536, 131072)],
 }
 _SOURCE = """#include <cblas.h>
@@ -72,6 +78,7 @@ def make(way: str, threads: int, **sizes: int) -> tm.Function:
     return f
 
 
+@cache
 def own() -> Sizes:
     """The sizes that the recipe has on this machine."""
     f = tm.Function("own")
@@ -93,7 +100,7 @@ def some_points(count: int) -> list[Point]:
         for rows, columns, terms, tiles, each in combinations(
             (2, 4, 6, 8, 10, 12, 14),
             (lanes, 2 * lanes, 4 * lanes),
-            (plan.terms // 2, plan.terms),
+            (plan.terms // 4, plan.terms // 2, plan.terms),
             (4, plan.tiles),
             ways,
         )
@@ -109,8 +116,22 @@ def kernel(points: Sequence[Point], database: str | None) -> tm.InputAware:
     allowed = {tuple(each.values()) for each in points}
     space = {name: sorted({each[name] for each in points}) for name in points[0]}
     return tm.input_aware(
-        make, space, where=lambda **values: tuple(values.values()) in allowed, database=database, fast=("contract",)
-    )
+        make, space, where=lambda **values: tuple(values.values()) in allowed, database=database, features=shared,
+        fast=("contract",),
+    )  # fmt: skip
+
+
+def shared(M: int, N: int, K: int, rows: int, columns: int, terms: int, tiles: int, parts: int, threads: int,
+           **_: Any) -> dict[str, float]:  # fmt: skip
+    """What is known of a point at some sizes: the threads that have work, how unequal it is, and how full tiles are."""
+    down, across, blocks_of_terms = -(-M // rows), -(-N // columns), -(-K // terms)
+    blocks = blocks_of_terms if parts > 1 else -(-down // tiles)
+    most = parts if parts > 1 else threads
+    busy = min(most, blocks)
+    return {
+        "blocks": blocks, "busy": busy, "operations of a thread": 2 * M * N * K / busy,
+        "unequal": -(-blocks // most) * most / blocks, "full": M * N / (down * rows * across * columns),
+    }  # fmt: skip
 
 
 def shapes(count: int, seed: int) -> Iterator[dict[str, int]]:
@@ -130,13 +151,20 @@ def times(made: tm.InputAware, sizes: Mapping[str, int]) -> list[tuple[Point, fl
     return [(point, seconds) for point, seconds in found if seconds is not None]
 
 
+def is_fixed(point: Point) -> bool:
+    """Whether a point is the recipe's own, on any number of threads."""
+    sizes = ("rows", "columns", "terms", "tiles")
+    return (
+        point["way"] == "tiles" and all(point[name] == getattr(own(), name) for name in sizes) and point["parts"] == 1
+    )
+
+
 def ratios(some: Sequence[tuple[Point, float]]) -> dict[str, float]:
     """What is compared at one shape: seconds of the best of the first predicted points, of the recipe, the library."""
 
     def least(*which: Any) -> float:
         return min((seconds for point, seconds in some if all(each(point) for each in which)), default=math.nan)
 
-    plan = own()
     best = min(seconds for _, seconds in some)
     ours = [seconds for point, seconds in some if point["way"] == "tiles"]
     is_library, is_ours = (lambda point, way=way: point["way"] == way for way in ("library", "tiles"))
@@ -144,13 +172,9 @@ def ratios(some: Sequence[tuple[Point, float]]) -> dict[str, float]:
     def alone(point: Point) -> bool:
         return bool(point["threads"] == 1)
 
-    def fixed(point: Point) -> bool:
-        sizes = ("rows", "columns", "terms", "tiles")
-        return all(point[name] == getattr(plan, name) for name in sizes) and point["parts"] == 1 and not alone(point)
-
     return {
         **{f"first {count}": best / min(seconds for _, seconds in some[:count]) for count in FIRST},
-        "recipe over choice": least(is_ours, fixed) / min(ours[: FIRST[-1]]),
+        "recipe over choice": least(is_ours, is_fixed, lambda point: not alone(point)) / min(ours[: FIRST[-1]]),
         "library over ours, one thread": least(is_library, alone) / least(is_ours, alone),
         "library over ours": least(is_library) / least(is_ours),
         "unsplit over split": least(is_ours, lambda point: point["parts"] == 1)
@@ -214,9 +238,9 @@ def measured(options: argparse.Namespace) -> str:
     parts = []
     for step in options.steps.split(","):
         if step == "compile":
-            parts.append(f"```text\n{made.collect(**RANGES, samples=4 * len(points), compile_only=True)}\n```")
+            parts.append(f"```text\n{collected(made, options, compile_only=True)}\n```")
         elif step == "collect":
-            made.collect(**RANGES, minutes=options.minutes, shapes=options.shapes, operations=OPERATIONS)
+            collected(made, options, minutes=options.minutes)
         elif step == "fit":
             known = made.fit(epochs=1).samples
             counts = [count for count in (250, 500, 1000, 2000, 4000) if count < known]
@@ -224,23 +248,65 @@ def measured(options: argparse.Namespace) -> str:
             parts += [table(("samples", "error"), curve), f"```text\n{made.fit()}\n```"]
         elif step == "hold":
             for sizes in [*(each for family in listed.values() for each in family), *drawn]:
-                at_all_points(made, sizes)
+                at_points(made, sizes, held_points(made, sizes))
         else:
-            parts += compared(made, len(points), {"drawn": drawn, **listed})
+            parts += compared(made, {"drawn": drawn, **listed})
     return "\n\n".join(parts)
 
 
-def at_all_points(made: tm.InputAware, sizes: Mapping[str, int]) -> None:
-    """Measure all points at some sizes; those that are known are not measured again."""
-    made.collect(**sizes, samples=10_000, operations=1e11)
+def collected(made: tm.InputAware, options: argparse.Namespace, **given: Any) -> Any:
+    """Samples of drawn points and shapes; the same call goes on where the last one ended."""
+    return made.collect(**RANGES, samples=options.samples, shapes=options.shapes, operations=OPERATIONS, **given)
 
 
-def compared(made: tm.InputAware, points: int, groups: Mapping[str, Sequence[dict[str, int]]]) -> list[str]:
+def held_points(made: tm.InputAware, sizes: Mapping[str, int]) -> list[Point]:
+    """The points that are measured at a shape: the first predicted ones of all and of one thread, the recipe's and the
+    library's, and others drawn at random; few where a call takes long.
+    """
+    every = [each.parameters for each in made.best(**sizes, top=10_000)]
+    alone = [each for each in every if each["threads"] == 1]
+    kept = [*every[: FIRST[-1]], *alone[: FIRST[-1]], *(each for each in every if is_fixed(each)), *others(every)]
+    most = HELD if math.prod(sizes.values()) < 1e9 else HELD // 3
+    rest = random.Random(str(sizes)).sample(every, len(every))
+    distinct = {tuple(each.values()): each for each in [*kept, *rest]}
+    return list(distinct.values())[:most]
+
+
+def others(points: Sequence[Point]) -> list[Point]:
+    """The points that are no schedule."""
+    return [each for each in points if each["way"] != "tiles"]
+
+
+def at_points(made: tm.InputAware, sizes: Mapping[str, int], points: Sequence[Point]) -> None:
+    """Measure some points at some sizes; those that are known are not measured again."""
+    study = made._study
+    with study.opened() as store, study.kernel_clock.limited(20.0):
+        Collector(
+            made.name, cast(Sampler, Listed(study.candidates, sizes, points)), study.clock, store, study.turn,
+            CollectLimits(None, None, Cpu.here().cores), Progress(False),
+        ).run()  # fmt: skip
+
+
+class Listed:
+    """Stands for a sampler: listed points at some sizes, each once."""
+
+    draws = accepted = (0, 0)
+
+    def __init__(self, candidates: Candidates, sizes: Mapping[str, int], points: Sequence[Point]) -> None:
+        self.rejections = Rejections()
+        self._drawn = iter([DrawnSample(candidates.at(dict(each)), dict(sizes)) for each in points])
+
+    def draw(self) -> DrawnSample | None:
+        """The next point."""
+        return next(self._drawn, None)
+
+
+def compared(made: tm.InputAware, groups: Mapping[str, Sequence[dict[str, int]]]) -> list[str]:
     """The tables of what the model chooses at shapes that it has not seen, beside all points measured there."""
     rows, chosen = [], []
     for title, group in groups.items():
         found = {tuple(sizes.values()): times(made, sizes) for sizes in group}
-        whole = {shape: some for shape, some in found.items() if len(some) == points}
+        whole = {shape: some for shape, some in found.items() if len(some) >= HELD // 3}
         if whole:
             rows.append(row(title, [ratios(some) for some in whole.values()]))
         if title in FAMILIES:

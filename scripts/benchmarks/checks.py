@@ -78,7 +78,7 @@ def checked(name: str, f: tm.Function) -> Checked:
     if not f.check().ok:
         raise SystemExit(f"{name} is refused: {f.check()}")
     with order_proofs() as spent:
-        lower = _milliseconds(f.lowered)
+        lower = _milliseconds(lambda: f.show("lowered"))
     return Checked(name, len(f.completed.statements), check, lower, sum(spent))
 
 

@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,17 @@ M, N, K = tm.params("M N K")
 i, j, k, i0, j0, i1, j1, i2, j2, k0, k1, p, q = tm.iters("i j k i0 j0 i1 j1 i2 j2 k0 k1 p q")
 ARCHITECTURE = 80
 NEAR = 0.25
+#: Kernels whose sizes are multiples of their blocks, and kernels of any size, whose loops have code for borders too.
+KINDS = {"whole": "multiples of the blocks", "any": "any"}
 
 
-def tiles(rows: int, columns: int, of_rows: int, of_columns: int, terms: int) -> tm.Function:
-    """Blocks of rows x columns results, of which a thread has `of_rows` x `of_columns`; blocks of terms."""
-    f = tm.Function("product", params=[M, N, K], assume="N mod 4 = 0 and K mod 4 = 0")
+def tiles(rows: int, columns: int, of_rows: int, of_columns: int, terms: int, *, whole: bool = False) -> tm.Function:
+    """Blocks of rows x columns results, of which a thread has `of_rows` x `of_columns`; blocks of terms.
+
+    Of sizes that are multiples of the blocks, all blocks are `whole`: the loop has no code for borders.
+    """
+    multiples = f"M mod {rows} = 0 and N mod {columns} = 0 and K mod {terms} = 0"
+    f = tm.Function("product", params=[M, N, K], assume=multiples if whole else "N mod 4 = 0 and K mod 4 = 0")
     A, B = f.input("A", tm.float32, [M, K]), f.input("B", tm.float32, [K, N])
     total = f.reduction("total", {i: M, j: N}, {k: K}, tm.sum, A[i, k] * B[k, j])
     C = f.computation("C", {i: M, j: N}, total[i, j])
@@ -69,12 +76,14 @@ def points(count: int) -> list[tuple[int, ...]]:
     return [found[number] for number in order[:count]]
 
 
-def counted(point: tuple[int, ...]) -> dict[str, Any]:
+def counted(point: tuple[int, ...], whole: bool) -> dict[str, Any]:
     """What the machine code of a point has: the loop over the terms, and the spills of the kernel."""
     compiler = find_nvcc(open_cache())
     if isinstance(compiler, str):
         raise SystemExit(compiler)
-    image, _ = compiler.compile("product.cu", tiles(*point).source(), Architecture(ARCHITECTURE), ("-std=c++17",))
+    image, _ = compiler.compile(
+        "product.cu", tiles(*point, whole=whole).source(), Architecture(ARCHITECTURE), ("-std=c++17",)
+    )
     (code,) = machine_code(image).values()
     loop = max(code.loops, key=lambda each: each.fused)
     return {"bytes": loop.bytes, "instructions": loop.instructions, "fused": loop.fused, "wide": loop.wide_loads,
@@ -88,37 +97,46 @@ def copies(point: tuple[int, ...]) -> int:
     return sum(-(-extent * terms // (4 * threads)) for extent in (rows, columns))
 
 
+#: The estimates of a loop's bytes.
+ESTIMATES: dict[str, Callable[[tuple[int, ...]], float]] = {
+    "the thesis: a load of each element": lambda point: loop_bytes(*point[2:]),
+    "loads of four elements, copies, and the loop": lambda point: loop_bytes(*point[2:], wide=4, copies=copies(point)),
+}
+
+
 def told(known: dict[str, dict[str, Any]]) -> str:
     """How near both estimates are, and what the loops do."""
-    ways = {
-        "the thesis: a load of each element": lambda point: loop_bytes(*point[2:]),
-        "loads of four elements, copies, and the loop": lambda point: loop_bytes(
-            *point[2:], wide=4, copies=copies(point)
-        ),
-    }
-    rows = []
-    for title, estimate in ways.items():
-        ratios = []
-        for name, found in known.items():
-            point = tuple(json.loads(name))
-            # the compiler may put several blocks of terms into one iteration
-            times = found["fused"] / (point[2] * point[3] * point[4])
-            ratios.append(found["bytes"] / times / estimate(point))
-        near = np.mean([abs(ratio - 1) <= NEAR for ratio in ratios])
-        rows.append((title, f"{near:.0%}", f"{np.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}"))
-    largest = [found for name, found in known.items() if json.loads(name)[2:4] == [8, 8]]
-    shares = [found["fused"] / found["instructions"] for found in largest]
-    first = table(
-        ("estimate of the loop's bytes", f"within {NEAR:.0%}", "bytes over it, median", "least to most"), rows
-    )
-    spilled = sum(found["spills"] > 0 for found in known.values())
-    second = f"{len(known)} points of sm_{ARCHITECTURE}, float32, {spilled} of them with accesses of local memory."
-    if shares:
-        second += (
-            f" Threads of 8 x 8 results ({len(shares)}): FFMA are {min(shares):.0%} to {max(shares):.0%} of the "
-            "instructions of the loop over blocks of terms."
-        )
-    return f"{first}\n\n{second}"
+    rows, lines = [], []
+    for kind, title in KINDS.items():
+        some = {tuple(json.loads(name)): found[kind] for name, found in known.items() if kind in found}
+        if not some:
+            continue
+        for words, estimate in ESTIMATES.items():
+            ratios = [loop_of(point, found) / estimate(point) for point, found in some.items()]
+            near = np.mean([abs(ratio - 1) <= NEAR for ratio in ratios])
+            rows.append(
+                (title, words, f"{near:.0%}", f"{np.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}")
+            )
+        lines.append(f"- {title}: {of_loops(some)}")
+    header = ("sizes", "estimate of the loop's bytes", f"within {NEAR:.0%}", "bytes over it, median", "least to most")
+    return "\n\n".join([table(header, rows), f"Of sm_{ARCHITECTURE}, float32:", "\n".join(lines)])
+
+
+def loop_of(point: tuple[int, ...], found: dict[str, Any]) -> float:
+    """The bytes of the loop for one block of terms: the compiler may put several into one iteration."""
+    return float(found["bytes"] * point[2] * point[3] * point[4] / found["fused"])
+
+
+def of_loops(some: dict[tuple[int, ...], dict[str, Any]]) -> str:
+    """How many points there are, what they spill, and the share of FFMA of the largest tiles."""
+    spilled = sum(found["spills"] > 0 for found in some.values())
+    words = f"{len(some)} points, {spilled} of them with accesses of local memory"
+    largest = [(point, found) for point, found in some.items() if point[2:4] == (8, 8)]
+    for terms in sorted({point[4] for point, _ in largest}):
+        shares = [found["fused"] / found["instructions"] for point, found in largest if point[4] == terms]
+        words += f"; 8 x 8 results a thread, blocks of {terms} terms ({len(shares)}): {min(shares):.0%} to "
+        words += f"{max(shares):.0%} of the loop's instructions are FFMA"
+    return words
 
 
 def main() -> None:
@@ -131,10 +149,12 @@ def main() -> None:
     known = json.loads(asked.file.read_text()) if asked.file.exists() else {}
     start = time.monotonic()
     for point in points(asked.points):
-        if json.dumps(point) not in known and time.monotonic() - start < asked.seconds:
-            known[json.dumps(point)] = counted(point)
-            asked.file.write_text(json.dumps(known))
-            print(point, known[json.dumps(point)], file=sys.stderr, flush=True)
+        found = known.setdefault(json.dumps(point), {})
+        for kind in KINDS:
+            if kind not in found and time.monotonic() - start < asked.seconds:
+                found[kind] = counted(point, kind == "whole")
+                asked.file.write_text(json.dumps(known))
+                print(point, kind, found[kind], file=sys.stderr, flush=True)
     print(told(known))
 
 

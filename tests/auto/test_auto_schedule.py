@@ -392,7 +392,7 @@ def _inverse() -> tm.Function:
 def test_places_that_values_choose_are_not_searched(program: Callable[[], tm.Function]) -> None:
     f = program()
     assert f.auto_schedule(threads=2).commands
-    assert "k = int64(" in f.pseudocode()
+    assert "k = int64(" in f.show("pseudocode")
 
 
 def test_scatters_are_right() -> None:

@@ -31,7 +31,7 @@ def test_each_value_has_a_vector_in_registers(width: int, threads: int) -> None:
     schedule = f.auto_schedule(target="x86-64-v3", threads=threads)
     assert "c outside, a vector of 8 partial results along x for each of u, v" in schedule.explain()
     assert ("d.update.parallelize(c)" in str(schedule)) is (threads == 2)
-    assert "allocate d_partial[1, 3, 3, 8] in registers" in f.pseudocode()
+    assert "allocate d_partial[1, 3, 3, 8] in registers" in f.show("pseudocode")
     numbers = np.random.default_rng(0)
     image = numbers.integers(-3, 4, (2, 3, 7, width + 2)).astype(np.float32)
     by = numbers.integers(-3, 4, (2, 5, width)).astype(np.float32)

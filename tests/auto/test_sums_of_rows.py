@@ -26,7 +26,7 @@ def test_a_gradient_is_one_loop_over_rows_with_the_sums_of_columns(threads: int)
     chosen = g.step.auto_schedule("x86-64-v3", threads=threads)
     said = chosen.explain()
     assert "row by row" in said and "d_scale.update.reorder(i, k)" in str(chosen)
-    assert [line for line in g.step.pseudocode().splitlines() if line.startswith("    for i in")] == [
+    assert [line for line in g.step.show("pseudocode").splitlines() if line.startswith("    for i in")] == [
         "    for i in 0 .. N" + ("  parallel(static):" if threads > 1 else ":")
     ]
     rng = np.random.default_rng(0)

@@ -116,7 +116,7 @@ def test_numbers_that_are_choices_stand_in_the_text_as_they_are(name: str, monke
 
     monkeypatch.setattr(results.backends, "emit", chosen)
     monkeypatch.setattr(library, "WARNINGS", AS_ERRORS)
-    kernel = f.compile(device="simulator", sanitize=True) if f.lowered().kernels else f.compile()
+    kernel = f.compile(device="simulator", sanitize=True) if f.show("lowered").kernels else f.compile()
     assert str(NUMBERS) in "".join(texts[0].values())
-    if f.lowered().grid is None:  # the text of ranks is compiled here, and runs in tests/mpi
+    if f.show("lowered").grid is None:  # the text of ranks is compiled here, and runs in tests/mpi
         assert [each.wrong_kernel(kernel) for each in calls] == [""] * len(sizes)

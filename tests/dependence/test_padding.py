@@ -94,12 +94,12 @@ def arrays(m: Built, size: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
 def test_what_is_padded_computes_the_same_values(name: str) -> None:
     m = SHAPES[name]()
     assert m.f.check().ok, m.f.check()
-    sanitised = Compiled(m.f.lowered(32), "-O0", *SANITISERS)
+    sanitised = Compiled(m.f.show("lowered", 32), "-O0", *SANITISERS)
     (out,) = m.f.algorithm.outputs
     for size in (0, 1, 6, 7, 16, 17, 23):
         data, sizes = arrays(m, size)
         want = m.f.evaluate(**data)
-        for of in (lower(m.f.completed), m.f.lowered(16)) if size in (7, 17) else ():
+        for of in (lower(m.f.completed), m.f.show("lowered", 16)) if size in (7, 17) else ():
             found = np.zeros_like(want)
             run(of, {**data, out: found}, sizes)
             np.testing.assert_array_equal(found, want)
@@ -119,17 +119,17 @@ def test_types_and_widths(dtype: tm.DType, width: int) -> None:
 
 def test_there_is_nothing_left_over_and_room_for_it() -> None:
     m = whole()
-    assert not [node for node in walk(m.f.lowered().body) if isinstance(node, Mask)]
-    strips = [node for node in walk(m.f.lowered().body) if isinstance(node, For) and node.step == 8]
+    assert not [node for node in walk(m.f.show("lowered").body) if isinstance(node, Mask)]
+    strips = [node for node in walk(m.f.show("lowered").body) if isinstance(node, For) and node.step == 8]
     assert [str(strip.upper) for strip in strips] == ["(C + 1) // 8 * 8 + 8"]
-    (buffer,) = [node for node in walk(m.f.lowered().body) if isinstance(node, Allocate)]
+    (buffer,) = [node for node in walk(m.f.show("lowered").body) if isinstance(node, Allocate)]
     assert [str(extent) for extent in buffer.extents] == ["R", "(C + 2 + 7) // 8 * 8"]
     fact = "past their ends, vectors of c store only to elements that hold no value"
     assert fact in m.f.check().proven
 
 
 def test_a_window_has_one_whole_vector_in_every_iteration() -> None:
-    masked = [node for node in walk(window().f.lowered(32).body) if isinstance(node, Mask)]
+    masked = [node for node in walk(window().f.show("lowered", 32).body) if isinstance(node, Mask)]
     inside = {s.statement for mask in masked for s in walk(mask) if isinstance(s, Store)}
     assert inside == {"by"}
 

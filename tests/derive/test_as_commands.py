@@ -71,7 +71,7 @@ def test_the_commands_make_the_same_program(make: Callable[[], tm.Function]) -> 
     sizes = {name: size for name, size in {"C": 5, "T": 3, "N": 40}.items() if name in derived.algorithm.params}
     for role in (Role.SEND, Role.COPY):
         assert moved(written, role, **sizes) == moved(derived, role, **sizes)
-    tables = [sorted(str(f.communication(**sizes)).splitlines()) for f in (derived, written)]
+    tables = [sorted(str(f.cost("communication", **sizes)).splitlines()) for f in (derived, written)]
     assert tables[0] == tables[1]
     assert written.program.positions == derived.program.positions
     report = written.check()

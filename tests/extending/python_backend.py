@@ -112,7 +112,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 def called(f: tm.Function, **given: Any) -> list[np.ndarray[Any, Any]]:
     """The outputs of a function with one-lane schedules, computed by this backend; `given` has parameters too."""
-    function = f.lowered()
+    function = f.show("lowered")
     values = {name: given[name] for name in function.params}
     for argument in function.arguments:
         shape = [int(eval(str(extent), {}, values)) for extent in getattr(argument, "extents", ())]

@@ -50,4 +50,4 @@ def test_a_loop_that_it_has_no_text_for_is_refused() -> None:
     g.outputs(b)
     b.parallelize(i)
     with pytest.raises(tm.UnsupportedError, match="the Python backend has no For"):
-        python_backend.emit(g.lowered())
+        python_backend.emit(g.show("lowered"))

@@ -39,7 +39,7 @@ def doubled(dtype: tm.DType = tm.float32) -> tm.Function:
 def test_a_command_is_applied_proven_and_written_as_a_user_would() -> None:
     f = tm.Function.of(doubled().algorithm, [Halve(b, i)])
     assert str(f.commands[-1]) == "b.halve(i)" and Halve(b, i) == f.commands[-1] != Halve(b, j)
-    assert f.check().ok and "for i_1 in 0 .. min(2, N - 2 * i_0)" in f.pseudocode()
+    assert f.check().ok and "for i_1 in 0 .. min(2, N - 2 * i_0)" in f.show("pseudocode")
     a = np.arange(7, dtype=np.float32)
     np.testing.assert_array_equal(f.compile()(a), 2 * a + 1)
     with pytest.raises(tm.CommandError, match=r"b\.halve\(j\): .*no loop j"):
@@ -74,7 +74,7 @@ def test_a_pass_changes_the_text_and_no_value() -> None:
     f = doubled()
     f["b"].vectorize(i, 4)
     plain = lower(f.completed)
-    assert "# b[i] = a[i] * 2 + 1" in tm.Function.of(f.algorithm, f.commands).pseudocode()
+    assert "# b[i] = a[i] * 2 + 1" in tm.Function.of(f.algorithm, f.commands).show("pseudocode")
     shorter = optimise(plain, pipeline=PIPELINE)
     a, found = np.arange(11, dtype=np.float32), np.zeros(11, np.float32)
     run(shorter, {"a": a, "b": found}, {"N": 11})

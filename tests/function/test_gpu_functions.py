@@ -74,7 +74,7 @@ kernel by_kernel(R, C, r, bx, by), on blocks of 64 threads:
 
 
 def test_the_pseudocode_says_what_the_host_tells_the_gpu_and_what_the_gpu_does():
-    assert row_by_row().f.pseudocode() == PSEUDOCODE
+    assert row_by_row().f.show("pseudocode") == PSEUDOCODE
 
 
 @pytest.mark.parametrize("name", ["arrived", "computed", "finished"])
@@ -105,7 +105,7 @@ def test_barriers_are_in_what_is_proven_and_not_in_the_schedule():
     assert s.f.check().ok
     made = [b for b in s.f.completed.statements.values() if b.role is Role.BARRIER]
     assert len(made) == 2 and not any(b.role is Role.BARRIER for b in s.f.program.statements.values())
-    assert s.f.pseudocode().count("barrier") == 2
+    assert s.f.show("pseudocode").count("barrier") == 2
 
 
 def test_barriers_of_the_user_replace_those_that_are_placed():
@@ -126,7 +126,7 @@ def test_the_host_memory_is_named_where_a_transfer_is_missing_and_derived_ones_m
     s.f.derive_transfers()
     assert texts(s.f)[-1] == "blur.derive_transfers()"
     assert s.f.check().ok
-    moved = s.f.communication(R=10, C=20)
+    moved = s.f.cost("communication", R=10, C=20)
     assert moved.elements == 12 * 22 + 10 * 20 and moved.bytes == 4 * moved.elements
     s.f.undo()
     assert not s.f.check().ok

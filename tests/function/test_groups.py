@@ -201,11 +201,11 @@ def test_a_group_is_saved_copied_and_undone(tmp_path: Path) -> None:
     a = RNG.random((7, 7)) + 7 * np.eye(7)
     want = f.evaluate(a=a)
     for other in (tm.load(path), f.copy()):
-        assert other.check().ok and other.pseudocode() == f.pseudocode()
+        assert other.check().ok and other.show("pseudocode") == f.show("pseudocode")
         np.testing.assert_allclose(other.compile()(a)[1], want[1])
-    before = lu().pseudocode()
+    before = lu().show("pseudocode")
     f.undo()
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before
 
 
 def test_a_group_after_a_command_is_there_after_undo() -> None:

@@ -12,7 +12,7 @@ import pytest
 import tiramisu_py as tm
 from tests.programs import pipelines as pl
 from tests.programs.pipelines import c, i, i0, i1, j, j0, j1, r, r0, r1, x, y
-from tiramisu_py.function.handles.old_words import OLD_WORDS
+from tiramisu_py.function.handles.old_words import FORMER_LOOKS, OLD_WORDS
 from tiramisu_py.function.saving.plain import Reader, plain
 
 Schedule = Callable[[SimpleNamespace], object]
@@ -66,7 +66,50 @@ def test_an_old_word_warns_and_is_the_same_command(
     assert Path(warned[0].filename) == Path(__file__)
     new(t)
     assert word == "gpu_tile" or s.f.commands == t.f.commands
-    assert s.f.pseudocode() == t.f.pseudocode()
+    assert s.f.show("pseudocode") == t.f.show("pseudocode")
+
+
+#: Old words of views, and the views; both of a function that moves `bx` to the GPU and back.
+LOOKS: list[tuple[str, Callable[[tm.Function], object], Callable[[tm.Function], object]]] = [
+    ("loop_nests", lambda f: f.loop_nests(), lambda f: f.show("loops")),
+    ("pseudocode", lambda f: f.pseudocode(), lambda f: f.show("pseudocode")),
+    ("lowered", lambda f: f.lowered(32, until="unroll_loops"), lambda f: f.show("lowered", 32, until="unroll_loops")),
+    ("picture", lambda f: f.picture("a.html", R=5, C=4).html, lambda f: f.show("picture", "b.html", R=5, C=4).html),
+    ("picture", lambda f: f.picture(beside=f, R=5, C=4).html, lambda f: f.show(beside=f, R=5, C=4).html),
+    ("explain", lambda f: f.explain("bx"), lambda f: f.show("history", "bx")),
+    ("remarks", lambda f: f.remarks, lambda f: f.show("remarks")),
+    ("symbolic_cost", lambda f: f.symbolic_cost(C=4), lambda f: f.cost("symbolic", C=4)),
+    ("communication", lambda f: f.communication(R=9, C=8), lambda f: f.cost("communication", R=9, C=8)),
+    ("memory", lambda f: f.memory(threads=2, R=9, C=8), lambda f: f.cost("memory", threads=2, R=9, C=8)),
+    ("facts", lambda f: f.facts(), lambda f: f.cost("kernels")),
+]
+
+
+@pytest.mark.parametrize(("word", "old", "new"), LOOKS)
+def test_an_old_word_of_a_view_warns_and_shows_the_same(
+    word: str,
+    old: Callable[[tm.Function], object],
+    new: Callable[[tm.Function], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    f = pl.blur().f
+    said = re.escape(f"{word} of a function is an old word: write {FORMER_LOOKS[word]}")
+    with pytest.warns(DeprecationWarning, match=said) as warned:
+        shown = old(f)
+    assert [Path(each.filename) for each in warned] == [Path(__file__)]
+    assert str(shown) == str(new(f))
+
+
+def test_each_old_word_of_a_view_is_tried() -> None:
+    assert {word for word, _, _ in LOOKS} == set(FORMER_LOOKS)
+
+
+def test_messages_by_their_old_word_are_those_of_now() -> None:
+    f, _ = on_four_ranks()
+    with pytest.warns(DeprecationWarning, match="picture of a function is an old word"):
+        assert f.picture() == f.show("messages")
 
 
 def test_an_argument_by_its_old_name_and_its_new_one_is_refused() -> None:

@@ -55,7 +55,7 @@ def test_a_message_that_is_missing_is_found_for_the_smallest_pieces() -> None:
 
 
 def test_a_rank_keeps_what_it_uses_and_indexes_from_there() -> None:
-    text = blur((0, 0, 1)).pseudocode()
+    text = blur((0, 0, 1)).show("pseudocode")
     assert "allocate bx[select(rank0 == 0, H + 2, R - H + 2), C] in memory" in text
     assert "bx[r - H, c] = (image[r - H, c] + image[r - H, c + 1] + image[r - H, c + 2]) / 3.0" in text
 
@@ -80,15 +80,15 @@ def test_the_part_of_a_rank_needs_the_points_and_takes_what_follows_from_the_sha
 
 def test_the_communication_counts_the_rows_between_pieces() -> None:
     f = blur((0, 0, 1))
-    assert f.communication(R=9, C=4, G=3, H=6).elements == 8
-    assert f.communication(R=9, C=4, G=0, H=0).elements == 0
+    assert f.cost("communication", R=9, C=4, G=3, H=6).elements == 8
+    assert f.cost("communication", R=9, C=4, G=0, H=0).elements == 0
 
 
 def test_ranks_that_do_with_their_blocks_use_the_arrays_of_the_caller() -> None:
     f = all_on_the_first()
     for seed, given in enumerate(pictures(SIZES)):
         np.testing.assert_array_equal(f.simulate(seed=seed, **given), f.evaluate(**given))
-    text = f.pseudocode()
+    text = f.show("pseudocode")
     assert "allocate image_local[select(rank0 == 0, 0, R - H + 2), C + 2] in memory" in text
     assert "image_local[d0" not in text and "by[r, c] = by_local" not in text
     assert "send image to rank 1" in text and "receive by from rank 1" in text
@@ -99,6 +99,6 @@ def test_only_ranks_that_need_more_copy_their_blocks() -> None:
     for size, at in ((5, 2), (5, 0), (5, 5), (1, 1), (0, 0)):
         a = np.random.default_rng(size).random(size + 1)
         np.testing.assert_array_equal(f.simulate(a=a, G=at), f.evaluate(a=a, G=at))
-    text = f.pseudocode()
+    text = f.show("pseudocode")
     assert "a_local[i + 1] - a_local[i]" in text and "a[i - G + 1] - a[i - G]" in text
     assert "allocate a_local[select(rank0 == 0, G + 1, 0)] in memory" in text

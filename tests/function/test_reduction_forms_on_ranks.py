@@ -55,7 +55,7 @@ def test_on_ranks(kind: int, form: str, ranks: int, combine: tm.Combine) -> None
     for extent in (33, EXTENTS[kind % len(EXTENTS)]):
         f = over_ranks(operator, dtype, form, extent, ranks, combine)
         assert f.check().ok, f.check()
-        function = f.lowered()
+        function = f.show("lowered")
         a = sample(operator, dtype, form, extent)
         given: list[Any] = [a]
         if dtype in FLOATS and extent == 33:

@@ -162,7 +162,7 @@ def test_the_machine_combines_copies_of_tuples_in_any_order(schedule: str) -> No
     form, scheduled = ON_CORES[schedule]
     f, s = reduced("argmax of floats", form)
     scheduled(f, s)
-    function = f.lowered()
+    function = f.show("lowered")
     for seed in range(SEEDS):
         x = sample("argmax of floats", form, 33, (np.nan, -0.0))
         found = {"s_value": np.zeros(3, np.float32), "s_index": np.zeros(3, np.int64)}
@@ -174,7 +174,7 @@ def test_the_machine_combines_copies_of_tuples_in_any_order(schedule: str) -> No
 def test_lanes_of_tuples_are_whole_vectors(vector_bytes: int) -> None:
     f, s = reduced("argmin of integers")
     s.update.vectorize(k, 16, combine=tm.PRIVATE)
-    text, vector = emit(f.lowered(vector_bytes))["reduced.c"], f"int32x{vector_bytes // 4}"
+    text, vector = emit(f.show("lowered", vector_bytes))["reduced.c"], f"int32x{vector_bytes // 4}"
     assert f"{vector} s_value_partial" in text and f"{vector} s_index_partial" in text and "lane < " not in text
 
 
@@ -372,7 +372,7 @@ def test_a_cuda_compiler_takes_trees_of_tuples(operator: str, schedule: str) -> 
     f, s = reduced(operator, form)
     scheduled(f, s)
     kernel = f.compile(device="gpu", architectures=["sm_75", "sm_80", "sm_90"])
-    shared = {f"reduced_{facts.name}": facts.shared_bytes for facts in f.facts(kernel)}
+    shared = {f"reduced_{facts.name}": facts.shared_bytes for facts in f.cost("kernels", kernel)}
     for name, by_architecture in kernel.resources.items():
         for resources in by_architecture.values():
             assert not resources.spilled_bytes and 0 <= resources.shared_bytes - shared[name] < 32
@@ -457,4 +457,6 @@ def test_real_ranks_have_the_tuples_of_simulated_ones() -> None:
 def test_pseudocode_names_all_components() -> None:
     f, s = reduced("welford")
     whole_warps(f, s)
-    assert re.search(r"_count\[\], \w+_mean\[\], \w+_squares\[\] = welford of .* over threadIdx.x", f.pseudocode())
+    assert re.search(
+        r"_count\[\], \w+_mean\[\], \w+_squares\[\] = welford of .* over threadIdx.x", f.show("pseudocode")
+    )

@@ -109,7 +109,7 @@ def test_lanes_are_combined_alike_on_all_processors(vector_bytes: int) -> None:
     s.update.vectorize(k, 32, combine=tm.PRIVATE)
     for seed in range(5):
         given = checked_arguments(f.algorithm, {"a": terms(seed, 2, 131)}, {})
-        narrow = interpreted(f.lowered(vector_bytes), given, threads=1)[0]
+        narrow = interpreted(f.show("lowered", vector_bytes), given, threads=1)[0]
         assert bits(narrow) == bits(f.evaluate(given.inputs["a"], as_scheduled=True))
 
 

@@ -30,11 +30,11 @@ def small() -> tm.Function:
 def test_a_picture_needs_a_file(path: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(tm.SavedError, match=re.escape(words)):
-        small().picture(path, N=3)
+        small().show("picture", path, N=3)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_picture_is_written_whole(tmp_path: Path) -> None:
-    drawn = small().picture(tmp_path / "a.html", N=3)
+    drawn = small().show("picture", tmp_path / "a.html", N=3)
     assert (tmp_path / "a.html").read_text() == drawn.html
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]

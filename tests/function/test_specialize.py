@@ -141,10 +141,10 @@ def test_it_is_a_command_like_others():
     s = pl.scale()
     s.f.specialize(N=4, M=8)
     assert texts(s.f) == ("scale.specialize(N=4, M=8)",)
-    assert "where N is 4 and M is 8:\n    for i in 0 .. 4:" in s.f.pseudocode()
+    assert "where N is 4 and M is 8:\n    for i in 0 .. 4:" in s.f.show("pseudocode")
     other = s.f.copy()
     other.undo()
-    assert "where" not in other.pseudocode() and s.f.check().ok
+    assert "where" not in other.show("pseudocode") and s.f.check().ok
 
 
 @pytest.mark.parametrize(
@@ -240,14 +240,14 @@ def test_a_version_for_a_scalar_has_the_same_bits(dtype):
                 want = f.evaluate(**given)
                 assert kernel(**given).tobytes() == want.tobytes()
                 found = np.zeros(n, dtype.numpy)
-                run(f.lowered(), {**given, "c": found}, {"N": n}, 1)
+                run(f.show("lowered"), {**given, "c": found}, {"N": n}, 1)
                 assert found.tobytes() == want.tobytes()
 
 
 def test_a_version_for_no_weight_reads_no_second_operand():
     f = scaled()
     f.specialize(beta=0)
-    (version,) = f.lowered().versions
+    (version,) = f.show("lowered").versions
     assert version.sizes == (("beta", 0.0),)
     source = f.compile().source["scaled.c"]
     assert "if (beta == 0.0f && !signbit(beta))" in source
@@ -288,7 +288,7 @@ def test_a_version_for_a_multiple_has_no_remainder():
         a, b = rng.integers(0, 9, (n, k_)).astype(np.float32), rng.integers(0, 9, (k_, m)).astype(np.float32)
         np.testing.assert_array_equal(kernel(a, b), a @ b)
         found = np.zeros((n, m), np.float32)
-        run(s.f.lowered(), {"A": a, "B": b, "C": found}, {"N": n, "M": m, "K": k_})
+        run(s.f.show("lowered"), {"A": a, "B": b, "C": found}, {"N": n, "M": m, "K": k_})
         np.testing.assert_array_equal(found, a @ b)
 
 
@@ -332,7 +332,7 @@ def test_choices_by_a_condition_are_made(dtype):
                 want = f.evaluate(**given)
                 np.testing.assert_array_equal(kernel(**given), want)
                 found = np.zeros(size, dtype.numpy)
-                run(f.lowered(), {**given, "flag": np.bool_(chosen), "c": found}, {"N": size}, 1)
+                run(f.show("lowered"), {**given, "flag": np.bool_(chosen), "c": found}, {"N": size}, 1)
                 np.testing.assert_array_equal(found, want)
 
 
@@ -345,7 +345,7 @@ def test_conditions_are_saved_copied_and_undone(tmp_path):
     f.save(tmp_path / "f.json")
     loaded = tm.load(tmp_path / "f.json")
     assert loaded.source() == f.source() == f.copy().source() != before
-    assert "where alpha is 1.0 and N % 16 == 0:" in loaded.pseudocode()
+    assert "where alpha is 1.0 and N % 16 == 0:" in loaded.show("pseudocode")
     f.undo()
     assert f.source()["scaled.c"] == before
 
@@ -355,7 +355,7 @@ def test_versions_with_like_names_are_told_apart():
     (N,) = tm.params("N")
     f.specialize((N + 1) % 4 == 0)
     f.specialize((N - 1) % 4 == 0)
-    assert len({version.function.name for version in f.lowered().versions}) == 2
+    assert len({version.function.name for version in f.show("lowered").versions}) == 2
     for n in (3, 5, 6):
         given = {"a": np.ones(n, np.float32), "b": np.ones(n, np.float32), "alpha": 2.0, "beta": 3.0}
         np.testing.assert_array_equal(f.compile()(**given), np.full(n, 5, np.float32))

@@ -17,7 +17,7 @@ ROWS, COLUMNS = 10, 88
 
 
 def _allocated(f: tm.Function) -> list[str]:
-    return sorted(line.strip() for line in f.pseudocode().splitlines() if "allocate" in line)
+    return sorted(line.strip() for line in f.show("pseudocode").splitlines() if "allocate" in line)
 
 
 def test_two_gpus_hold_their_rows_and_no_others_at_every_split():
@@ -44,7 +44,7 @@ def test_a_box_is_said_in_the_text_and_kernels_count_from_its_first_element():
         "allocate image@gpu0[G + 2, C + 2] in memory of GPU 0",
         "allocate image@gpu1[H - G + 2, C + 2] in memory of GPU 1",
     ]
-    text = f.pseudocode()
+    text = f.show("pseudocode")
     assert "copy image[G .. H + 2, 0 .. C + 2] to image@gpu1[0 .. H - G + 2, 0 .. C + 2]" in text
     assert "by[r - G, 64 * c0 + c1] = " in text
     source = f.source()["blur.cu"]
@@ -52,7 +52,7 @@ def test_a_box_is_said_in_the_text_and_kernels_count_from_its_first_element():
 
 
 def test_what_is_copied_is_what_the_indices_of_the_algorithm_say():
-    moved = blur((G, H)).communication(R=10, C=8, G=3, H=7)
+    moved = blur((G, H)).cost("communication", R=10, C=8, G=3, H=7)
     assert [m.elements for m in moved.transfers] == [(3 + 2) * 10, (4 + 2) * 10, 3 * 8, 4 * 8]
 
 
@@ -116,7 +116,7 @@ def test_a_point_that_no_condition_bounds_makes_no_box_of_less_than_nothing():
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not on this machine")
 @pytest.mark.parametrize("columns", [False, True])
 def test_nvcc_has_nothing_to_say(columns, tmp_path):
-    nvcc(blur((G, H), columns).lowered(), tmp_path, ("sm_90",))
+    nvcc(blur((G, H), columns).show("lowered"), tmp_path, ("sm_90",))
 
 
 def test_the_interpreter_finds_every_element_inside_its_box():

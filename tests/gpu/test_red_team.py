@@ -429,7 +429,7 @@ def persistent_rows(where: tm.Expr) -> tm.Function:
 def test_copies_of_a_tree_share_one_array_of_partial_results(where: tm.Expr) -> None:
     """A condition on sizes splits the tree: the array counts once, as in the proof, and its copies do not collide."""
     f = persistent_rows(where)
-    assert f.facts()[-1].shared_bytes == 8 * (400 + 100)
+    assert f.cost("kernels")[-1].shared_bytes == 8 * (400 + 100)
     given = numbers(7, 950).astype(np.int64)
     agrees(f, {"a": given, "R": 4}, {"a": given[:2], "R": 500}, {"a": given, "R": 0})
     kernels = f.source()["rows.cu"]

@@ -70,7 +70,7 @@ def counted(f: tm.Function, monkeypatch: pytest.MonkeyPatch, **given: Any) -> di
 
     monkeypatch.setattr(AccessHistory, "record", counting)
     checked = checked_arguments(f.algorithm, given, {})
-    np.testing.assert_array_equal(interpreted(f.lowered(), checked)[0], f.evaluate(**given))
+    np.testing.assert_array_equal(interpreted(f.show("lowered"), checked)[0], f.evaluate(**given))
     return found
 
 

@@ -47,10 +47,10 @@ def test_a_block_has_more_than_48_kib_if_its_launch_asks_for_it() -> None:
 
 
 def test_facts_and_occupancy_count_what_a_launch_asks_for() -> None:
-    (facts,) = blur(32).facts()
+    (facts,) = blur(32).cost("kernels")
     assert facts.shared_bytes == 131072
     assert "131072 bytes of shared memory, which not every GPU has: each has 49152" in str(facts)
-    assert "which not every GPU has" not in str(blur(2).facts()[0])
+    assert "which not every GPU has" not in str(blur(2).cost("kernels")[0])
     assert facts.occupancy("H200").blocks == 1 and facts.occupancy("H200").limit == "shared memory"
     assert facts.occupancy("L40").blocks == 0
 

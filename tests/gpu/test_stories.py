@@ -138,7 +138,7 @@ def test_without_any_one_barrier_or_wait_the_simulator_fails(name: str, variant:
     f = story.VARIANTS[variant]()
     assert f.check().superfluous == ()
     tries = [(given, listed(f.evaluate(**given))) for given in samples(story, variant, 60, 7)]
-    function = f.lowered()
+    function = f.show("lowered")
     emitted = emit(function)
     for described, files in mutants(emitted):
         if any(unseen in described for unseen in UNSEEN.get(name, ())):

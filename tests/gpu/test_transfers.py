@@ -40,7 +40,7 @@ SIZES = {"N": 5, "M": 7, "L": 9}  # the inside: 3 x 5 x 7
 )
 def test_what_is_collapsed_is_one_operation_of_whatever_stride(loops, messages):
     f, *_ = inner(*loops)
-    moved = f.communication(**SIZES)
+    moved = f.cost("communication", **SIZES)
     assert [(m.messages, m.elements) for m in moved.transfers] == [(messages, 105)] * 2
     a = np.arange(5 * 7 * 9, dtype=np.int32).reshape(5, 7, 9)
     kernel = f.compile(device="simulator", sanitize=True, seed=2)
@@ -60,9 +60,9 @@ def test_loops_become_one_operation_one_after_another():
     f, up, _ = inner()
     up.collapse_many(k)
     up.collapse_many(j)
-    assert f.communication(**SIZES).transfers[0].messages == 3
+    assert f.cost("communication", **SIZES).transfers[0].messages == 3
     up.collapse_many(i)
-    assert f.communication(**SIZES).transfers[0].messages == 1
+    assert f.cost("communication", **SIZES).transfers[0].messages == 1
 
 
 def test_what_is_not_innermost_is_no_operation():
@@ -76,7 +76,7 @@ def test_what_is_not_innermost_is_no_operation():
             up.collapse_many(*wrong)
     with pytest.raises(tm.CommandError, match="collapse_many needs a loop"):
         up.collapse_many()
-    assert f.communication(**SIZES).transfers[0].messages == 105
+    assert f.cost("communication", **SIZES).transfers[0].messages == 105
 
 
 def sent(domain: object, access: object, *loops: tm.Iter) -> int:
@@ -85,7 +85,7 @@ def sent(domain: object, access: object, *loops: tm.Iter) -> int:
     a = f.input("a", tm.int32, [4 * N, 4 * N])
     f.outputs(f.computation("o", {i: N}, a[i, i]))
     f.create_xfer(domain, access(a), tm.CPU2GPU, name="up").collapse_many(*loops)
-    return f.communication(N=6).transfers[0].messages
+    return f.cost("communication", N=6).transfers[0].messages
 
 
 def test_what_is_no_box_is_as_many_copies_as_it_takes():
@@ -118,7 +118,7 @@ def test_values_go_from_one_gpu_to_another(mode):
         finished = down.wait()
         s.f.order(down, finished, at=tm.root)
     assert s.f.check().ok
-    directions = [m.direction for m in s.f.communication(N=10).transfers]
+    directions = [m.direction for m in s.f.cost("communication", N=10).transfers]
     assert directions == ["host -> gpu 0", "gpu 0 -> gpu 1", "gpu 1 -> host"]
     kernel = s.f.compile(device="simulator", sanitize=True, seed=0)
     for seed in range(5):
@@ -131,7 +131,7 @@ def test_nothing_is_derived_where_everything_is_on_the_host():
     before = s.f.program.statements
     s.f.derive_transfers()
     assert s.f.program.statements == before and s.f.check().ok
-    assert s.f.communication(N=4).transfers == ()
+    assert s.f.cost("communication", N=4).transfers == ()
 
 
 def test_derived_transfers_speak_of_the_iterators_of_the_algorithm():
@@ -141,7 +141,7 @@ def test_derived_transfers_speak_of_the_iterators_of_the_algorithm():
     (first, *_) = s.f.check().violations
     assert "pair.create_xfer({i: N + 1}, a[i], tm.CPU2GPU)" in first.repair
     s.f.derive_transfers()
-    assert "copy a[0 .. N + 1] to a@gpu0[0 .. N + 1]" in s.f.pseudocode()
+    assert "copy a[0 .. N + 1] to a@gpu0[0 .. N + 1]" in s.f.show("pseudocode")
     loops = s.f.program.loop_names(s.f.program.statements["a_to_gpu"])
     assert loops == ("i",)
 
@@ -181,7 +181,7 @@ def test_what_is_read_in_strides_is_sent_as_the_box_around_it():
     on_gpu(o, i, j, size=32)
     on_gpu(q, i, j, size=32)
     f.derive_transfers()
-    assert [m.messages for m in f.communication(N=10, M=20).transfers] == [1, 1, 1]
+    assert [m.messages for m in f.cost("communication", N=10, M=20).transfers] == [1, 1, 1]
     kernel = f.compile(device="simulator", sanitize=True)
     given = np.arange(6 * 14, dtype=np.int32).reshape(6, 14)
     for found, right in zip(kernel(given), f.evaluate(a=given), strict=True):

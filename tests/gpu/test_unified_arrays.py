@@ -111,7 +111,7 @@ def test_rows_are_gathered_where_they_lie(gathering, rows):
 @pytest.mark.parametrize("two", [False, True], ids=["one GPU", "two GPUs"])
 def test_results_are_written_where_the_caller_has_them(two, seed):
     f = doubled(two)
-    assert f.check().ok and f.communication(N=300).bytes == 0
+    assert f.check().ok and f.cost("communication", N=300).bytes == 0
     kernel = f.compile(device="simulator", sanitize=True, seed=seed)
     a = unified(np.arange(300, dtype=np.float32))
     made, own = kernel(a), tm.pinned_empty(300, np.float32, "simulator")
@@ -192,7 +192,7 @@ def test_an_output_may_be_in_the_array_of_a_unified_input():
 def test_what_is_read_in_place_is_predicted_and_counted(gathering, rows):
     index = numbers.integers(0, 50, 30).astype(np.int32)
     gathering(rows, index)
-    told = gather().communication(N=30, M=50)
+    told = gather().cost("communication", N=30, M=50)
     assert [(one.name, one.direction, one.bytes) for one in told.in_place] == [
         ("rows", "gpu 0 reads in place", 30 * WIDTH * 4)
     ]

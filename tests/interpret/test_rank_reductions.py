@@ -38,7 +38,7 @@ def test_it_is_right_and_as_much_as_was_counted(name: str) -> None:
     f, given = STORIES[name]()
     assert f.check().ok, f.check()
     function = lower(f.completed)
-    counted = f.communication(**{name: given[name] for name in f.algorithm.params})
+    counted = f.cost("communication", **{name: given[name] for name in f.algorithm.params})
     for seed in range(3):
         ran = ran_on_ranks(f, seed=seed, function=function, **given)
         assert not agreed(f, ran.outputs[0], **given)
@@ -139,18 +139,18 @@ def test_partial_results_without_terms_are_not_read(operator: tm.Operator, threa
 def test_a_rank_alone_gives_nothing() -> None:
     f, given = total(length=20)
     np.testing.assert_array_equal(f.simulate(**given), f.evaluate(**given))
-    assert f.communication().messages == 0
+    assert f.cost("communication").messages == 0
 
 
 def test_each_rank_gives_its_partial_result_once() -> None:
     f, _ = product()
-    counted = f.communication()
+    counted = f.cost("communication")
     assert (counted.elements, counted.bytes, counted.messages) == (4 * 63, 4 * 63 * 8, 4)
     assert counted.of_rank(2).sent == counted.of_rank(2).received
     assert list(counted.channels()) == []
     assert "ranks -> all" in str(counted)
     f, _ = again_and_again()
-    assert f.communication(N=12).messages == 12 * 3
+    assert f.cost("communication", N=12).messages == 12 * 3
 
 
 def test_readers_on_all_ranks() -> None:

@@ -63,7 +63,7 @@ def expected(kernel: Any, split: int, a: np.ndarray[Any, Any], b: np.ndarray[Any
 def test_a_carried_value_of_fewer_programs_is_in_the_loop_of_the_others(kernel: Any, split: int) -> None:
     f, run = launched(kernel, split)
     tm.recipes.blocks(run, on=tm.cores())
-    assert "K" not in "".join(line for line in f.pseudocode().splitlines() if "allocate" in line)
+    assert "K" not in "".join(line for line in f.show("pseudocode").splitlines() if "allocate" in line)
     report = f.check()
     assert report.ok, report
     a, b = numbers(5, 7), numbers(7, 3)

@@ -113,7 +113,7 @@ def test_rows_go_where_their_places_are() -> None:
     expected[places] = given + 1
     np.testing.assert_array_equal(f.evaluate(places, given, N=6), expected)
     tm.recipes.blocks(run, on=tm.cores())
-    assert "i0 = int64(place[p0])" in f.pseudocode()
+    assert "i0 = int64(place[p0])" in f.show("pseudocode")
     np.testing.assert_array_equal(f.compile()(places, given, N=6), expected)
 
 

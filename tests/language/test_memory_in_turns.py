@@ -1,4 +1,4 @@
-"""Shared memory in turns, loads of neighbours and barriers of block programs: with them and without, from facts()."""
+"""Shared memory in turns, loads of neighbours and barriers of block programs: with them and without, counted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def alone(name: str) -> tm.Function:
 
 
 def bytes_of(f: tm.Function) -> int:
-    return max(kernel.shared_bytes for kernel in f.facts())
+    return max(kernel.shared_bytes for kernel in f.cost("kernels"))
 
 
 @pytest.mark.parametrize("name", some(list(SAVED), lambda name: name == "attention"))
@@ -99,13 +99,13 @@ def halves(**options: Any) -> Callable[[], tuple[tm.Function, Any]]:
 
 
 def shared_loads(f: tm.Function) -> list[int]:
-    (facts,) = f.facts()
+    (facts,) = f.cost("kernels")
     return [each.conflicts for each in facts.accesses if each.memory is Memory.SHARED and not each.is_store]
 
 
 def loaded(f: tm.Function, array: str) -> int:
     """The sectors that one load of a thread asks for, for its warp."""
-    (facts,) = f.facts()
+    (facts,) = f.cost("kernels")
     (found,) = [each for each in facts.accesses if each.buffer == array and not each.is_store]
     assert found.sectors == found.least
     return found.sectors
@@ -185,7 +185,7 @@ def count(parts: list[Any], written: set[str], read: set[str], inserted: set[int
 @pytest.mark.parametrize("name", some([*SAVED, "layer norm"], lambda name: name == "attention"))
 def test_barriers_are_no_more_than_the_rule_of_the_thesis_has(name: str) -> None:
     made = SAVED[name][0] if name in SAVED else lambda: module_of("layer_norm").normalised()
-    for kernel in pasted(made, num_warps=4).lowered().kernels:
+    for kernel in pasted(made, num_warps=4).show("lowered").kernels:
         arrays = (inner for inner in walk(kernel.body) if isinstance(inner, Allocate))
         shared = frozenset(each.buffer for each in arrays if each.memory is Memory.SHARED)
         inserted = set[int]()

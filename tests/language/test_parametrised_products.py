@@ -12,7 +12,7 @@ import pytest
 import tiramisu_py as tm
 import tiramisu_py.language as tl
 from tests.programs import cpu_stories
-from tests.selection import covering
+from tests.selection import covering, some
 
 BLOCKS = Path(__file__).resolve().parents[2] / "examples" / "blocks"
 TRANSPOSED = [(False, False), (True, False), (False, True), (True, True)]
@@ -73,7 +73,7 @@ def test_parts_of_a_program_are_where_the_point_says(example: Any) -> None:
     bytes_of = {}
     for way in IN_PROGRAM:
         f = example.made(32, 64, 8, 8, way, 8, 1)
-        (kernel,) = f.facts()
+        (kernel,) = f.cost("kernels")
         bytes_of[way] = kernel.shared_bytes
         assert kernel.shared_bytes == example.bytes_of_a_block(32, 64, 8, 8, way, 1)
     assert bytes_of["shared memory"] - bytes_of["registers"] == 4 * 8 * 32 * 64
@@ -118,6 +118,29 @@ def test_a_convolution_is_the_product_of_pixels_and_weights(
     assert report.ok, report
     x, w = integers(2, *size, 9), integers(9, filter, filter, 5)
     np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(x, w), example.pixels(x, w))
+
+
+CHANNELS = [(parts, way, steps) for (parts, way) in WAYS if way in IN_MEMORY for steps in (True, False)]
+
+
+@pytest.mark.parametrize(
+    "parts, way, steps", some(CHANNELS, lambda each: each in ((2, "in turn", True), (3, "atomic", False)))
+)
+def test_channels_of_a_convolution_are_shared_by_programs(example: Any, parts: int, way: str, steps: bool) -> None:
+    f = example.convolved(16, 16, 8, 2, (4, 5), 2, steps, parts, way)
+    report = f.check()
+    assert report.ok, report
+    assert ("bits given up" in str(report.bits)) == (way in ANY_ORDER)
+    kernel = f.compile(device="simulator", sanitize=True)
+    for images, channels, filters in ((1, 1, 1), (2, 19, 5)):  # fewer channels than parts, and blocks that are not full
+        x, w = integers(images, 4, 5, channels), integers(channels, 2, 2, filters)
+        for each in (kernel, kernel.seeded(1, "lazy")):
+            np.testing.assert_array_equal(each(x, w), example.pixels(x, w))
+
+
+def test_channels_that_two_programs_store_are_refused(example: Any) -> None:
+    with pytest.raises(tm.TiramisuError, match="y"):
+        example.convolved(16, 16, 8, 2, (3, 3), 2, True, 2, "whole").compile(device="simulator")
 
 
 def test_a_forgotten_mask_of_a_point_is_refused(example: Any) -> None:

@@ -40,7 +40,7 @@ def test_a_value_that_no_other_thread_reads_is_in_registers(name: str) -> None:
 
 
 def instructions(f: tm.Function) -> list[str]:
-    found = [node for kernel in f.lowered().kernels for node in walk(kernel.body)]
+    found = [node for kernel in f.show("lowered").kernels for node in walk(kernel.body)]
     return [node.instruction for node in found if isinstance(node, Mma)]
 
 
@@ -116,7 +116,7 @@ def test_warps_without_rows_are_not_waited_for() -> None:
     f, run = tensor_product()
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=4)
     f.derive_transfers()
-    function = f.lowered()
+    function = f.show("lowered")
     a, b, c = numbers(32, 16, dtype=np.float16), numbers(16, 16, dtype=np.float16), np.zeros((32, 16), np.float32)
     interpret.run(function, {"A": a, "B": b, "C": c}, {"M": 32, "N": 16, "K": 16})
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32).T)
@@ -127,6 +127,36 @@ def test_products_that_are_no_whole_tiles_are_loops(constants: dict[str, int]) -
     _, run = tensor_product(**constants)
     text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
     assert "tensorize" not in text and "acc.store_in(tm.REGISTER)" in text
+
+
+TILES: list[tuple[dict[str, int], int]] = [
+    ({"TM": 32, "TN": 32, "TK": 8}, 2),
+    ({"TM": 16, "TN": 64, "TK": 64}, 4),
+    ({"TM": 64, "TN": 32, "SPLIT": 2}, 1),
+]
+
+
+@pytest.mark.parametrize(("constants", "warps"), some(TILES, lambda each: each[1] == 2), ids=str)
+def test_a_thread_has_a_tile_of_a_product_of_floats(constants: dict[str, int], warps: int) -> None:
+    f, run = tensor_product(tm.float32, **constants)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps)
+    assert "acc.store_in(tm.REGISTER)" in text
+    assert "acc.update.unroll(rn_own)" in text and ("acc.update.unroll(rm_part)" in text) == (constants["TM"] > 16)
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and report.bits == "bits preserved", report
+    kernel = f.compile(device="simulator", sanitize=True)
+    for m, n, k in ((64, 32, 33), (33, 17, 50), (1, 1, 0)):
+        a, b = numbers(m, k), numbers(n, k)
+        for each in (kernel, kernel.seeded(1, "lazy")):
+            np.testing.assert_array_equal(each(a, b), a @ b.T)
+
+
+@pytest.mark.parametrize("constants", [{"TM": 4, "TN": 32}, {"TM": 32, "TN": 16}], ids=str)
+def test_products_of_floats_that_are_no_whole_tiles_have_threads_side_by_side(constants: dict[str, int]) -> None:
+    _, run = tensor_product(tm.float32, **constants)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    assert "rn_own" not in text and "acc.store_in(tm.REGISTER)" in text
 
 
 def test_sums_that_the_user_keeps_elsewhere_are_added_in_loops() -> None:

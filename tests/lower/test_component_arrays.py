@@ -111,7 +111,7 @@ def test_the_first_end_is_that_of_numpy(name: str, schedule: str) -> None:
 def test_the_loops_of_a_tuple_run_in_any_order(schedule: str) -> None:
     f, best = program(tm.argmin, tm.float32)
     SCHEDULES[schedule](best)
-    function = f.lowered()
+    function = f.show("lowered")
     for shape in [(0, 3), *SIZES[:2]]:
         x = samples(shape, tm.float32)
         arrays = {"a": x, "best_value": np.full(shape[0], 7, np.float32), "best_index": np.full(shape[0], 7)}
@@ -136,7 +136,7 @@ def test_of_no_terms_there_is_no_end_and_minima_of_nothing_are_the_identity() ->
 
 def test_each_component_is_an_array_of_the_c_function() -> None:
     f, best = program(tm.argmin, tm.float32)
-    arguments = [each for each in f.lowered().arguments if isinstance(each, ArrayArgument)]
+    arguments = [each for each in f.show("lowered").arguments if isinstance(each, ArrayArgument)]
     assert [(each.name, each.dtype) for each in arguments] == [
         ("a", tm.float32), ("best_value", tm.float32), ("best_index", tm.int64),
     ]  # fmt: skip
@@ -155,7 +155,7 @@ def test_vectors_of_a_tuple_are_whole(vector_bytes: int) -> None:
     f, best = program(tm.argmin, tm.float32, tm.int32)
     best.init.vectorize(i, 8)
     lanes(best)
-    text, lanes_of_32_bits = emit(f.lowered(vector_bytes))["f.c"], min(8, vector_bytes // 4)
+    text, lanes_of_32_bits = emit(f.show("lowered", vector_bytes))["f.c"], min(8, vector_bytes // 4)
     assert f"float32x{lanes_of_32_bits} " in text and f" int32x{lanes_of_32_bits} " in text and "lane < " not in text
 
 

@@ -49,7 +49,7 @@ def prepared(name: str, variant: str, ranks: int) -> Prepared:
     whole = story.sample(variant, SIZE, 1)
     params = {key: value for key, value in whole.items() if not isinstance(value, np.ndarray)}
     arrays = {key: value for key, value in whole.items() if key not in params}
-    counted = f.communication(**{**parameters(f, whole), **params})
+    counted = f.cost("communication", **{**parameters(f, whole), **params})
     own = [counted.of_rank(rank).sent if rank < counted.ranks else None for rank in range(ranks)]
     found = f.evaluate(**whole)
     results = dict(zip(f.algorithm.outputs, found if isinstance(found, tuple) else (found,), strict=True))

@@ -66,7 +66,7 @@ def test_a_simulated_run_sends_what_was_counted(story: Callable[[int], tm.Functi
     a = given(f, ranks)
     ran = ran_on_ranks(f, seed=ranks, a=a)
     assert not agreed(f, ran.outputs[0], a=a)
-    counted = f.communication()
+    counted = f.cost("communication")
     assert (ran.traffic.bytes, ran.traffic.messages) == (counted.bytes, counted.messages)
 
 

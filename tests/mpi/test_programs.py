@@ -44,7 +44,7 @@ def test_a_program_is_right_on_simulated_ranks_and_sends_what_was_counted(name: 
     for seed in range(3):
         ran = ran_on_ranks(f, seed=seed, function=function, **given)
         assert not agreed(f, ran.outputs if len(ran.outputs) > 1 else ran.outputs[0], **given)
-    counted = f.communication(**{param: given[param] for param in f.algorithm.params})
+    counted = f.cost("communication", **{param: given[param] for param in f.algorithm.params})
     assert (ran.traffic.bytes, ran.traffic.messages) == (counted.bytes, counted.messages)
 
 
@@ -69,7 +69,7 @@ def test_parts_of_all_ranks_make_up_the_whole_also_where_some_have_nothing_to_do
 def test_a_persistent_request_is_for_one_place_and_the_message_says_how_to_have_two(kept: int | None) -> None:
     f, _ = time_outside(kept, [tm.NONBLOCK, tm.PERSISTENT])
     with pytest.raises(LegalityError, match=r"(?s)right\.send cannot be persistent: .*set_wait_access"):
-        f.lowered()
+        f.show("lowered")
 
 
 def test_requests_that_are_used_again_before_the_wait_are_refused() -> None:

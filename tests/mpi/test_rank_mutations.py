@@ -93,8 +93,8 @@ def small(name: str, variant: str) -> Story:
 
 def made(f: tm.Function, given: Mapping[str, Any]) -> Story:
     """A function with its arguments, to be changed."""
-    counted = f.communication(**{param: given[param] for param in f.algorithm.params}).bytes
-    return Story(f, f.lowered(), given, counted)
+    counted = f.cost("communication", **{param: given[param] for param in f.algorithm.params}).bytes
+    return Story(f, f.show("lowered"), given, counted)
 
 
 def changed(node: Node, old: Node, new: Node) -> Node:

@@ -37,7 +37,7 @@ def test_a_story_is_right_on_simulated_ranks_and_sends_what_was_counted(name: st
     ran = ran_on_ranks(f, seed=ranks, **given)
     outputs = ran.outputs if len(ran.outputs) > 1 else ran.outputs[0]
     assert not agreed(f, outputs, **given)
-    counted = f.communication(**{param: given[param] for param in f.algorithm.params})
+    counted = f.cost("communication", **{param: given[param] for param in f.algorithm.params})
     assert (ran.traffic.bytes, ran.traffic.messages) == (counted.bytes, counted.messages)
     for rank, own in enumerate(counted.by_rank):
         for went, said in ((ran.traffic.sent_by(rank), own.sent), (ran.traffic.received_by(rank), own.received)):

@@ -250,7 +250,7 @@ def derived(script: Script, _seed: int) -> Verdict:
     if not report.ok:
         return Verdict("not proven", str(report))
     for params in rank_agreement.small(script) if "derive_transfers()" in script.text else ():
-        sent, least = script.function.communication(**params).elements, rank_agreement.needed(script, params)
+        sent, least = script.function.cost("communication", **params).elements, rank_agreement.needed(script, params)
         if sent != least:
             return Verdict("unneeded", f"at {params}: {sent} elements are sent, {least} needed")
     return rank_agreement.compared(script)

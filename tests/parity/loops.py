@@ -417,9 +417,9 @@ def other_bounds() -> None:
     right(f, wanted, given)
 
 
-@group("test_global", "bounds, names of dimensions", "`f.domains()`, `f.pseudocode()`")
+@group("test_global", "bounds, names of dimensions", '`f.domains()`, `f.show("pseudocode")`')
 def told() -> None:
     f, s = sum_of()
     assert "s[i, j]: 0 <= i < N and 0 <= j < M" in f.domains()
     s.split(j, 4, j0, j1)
-    assert "for j0 in 0 .. (M + 3) // 4" in str(f.pseudocode())
+    assert "for j0 in 0 .. (M + 3) // 4" in str(f.show("pseudocode"))

@@ -162,7 +162,7 @@ def one_after_another() -> None:
     first, second = f.computation("first", {i: N}, 3 * i), f.computation("second", {i: N}, 5 * i)
     f.outputs(first, second)
     first.after(second, i)
-    assert str(f.pseudocode()).index("second[i] =") < str(f.pseudocode()).index("first[i] =")
+    assert str(f.show("pseudocode")).index("second[i] =") < str(f.show("pseudocode")).index("first[i] =")
     right(f, (3 * np.arange(8), 5 * np.arange(8)), N=8)
 
 

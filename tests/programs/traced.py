@@ -67,7 +67,7 @@ def chunks() -> tm.Function:
 
 def compiled(f: tm.Function, change: Callable[[Mapping[str, str]], Mapping[str, str]], **options: Any) -> tm.Kernel:
     """A function with a trace, whose sources are changed first."""
-    function = traced(f.lowered(16))
+    function = traced(f.show("lowered", 16))
     emitted = emit(function)
     sources = replace(emitted, files=change(emitted))
     return compile_function(function, sources, f.algorithm, kernels=signatures(function), **options)

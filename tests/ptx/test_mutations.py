@@ -120,7 +120,7 @@ def test_without_any_one_wait_in_the_code_of_the_host_some_seed_fails(name: str,
     story = module(name)
     f = story.VARIANTS[variant]()
     tries = [(given, listed(f.evaluate(**given))) for given in samples(story, variant, 60, 7)]
-    function = f.lowered()
+    function = f.show("lowered")
     emitted = emit(function)
     for described, files in mutants(emitted):
         if "tm_gpu_wait_stream" not in described:  # the host waits at the end of a call for all that is left

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,57 @@ def test_a_convolution_is_right_at_any_size(case: str, cpu: Cpu) -> None:
         if shape.stride * (size[1] - 1) + 1 + shape.reach[0] >= 2:
             arrays, sizes = given(shape, size)
             np.testing.assert_array_equal(kernel(**arrays, **sizes), expected(shape, size, arrays))
+
+
+@pytest.mark.parametrize("case", some([case for case in CASES if not CASES[case].depthwise], "not padded".__eq__))
+def test_blocks_of_channels_are_shared_by_threads(case: str) -> None:
+    shape = CASES[case]
+    fn, result = program(shape)
+    text = tm.recipes.convolution(result, cpu=FEW, sizes={"parts": 3, "rows": 2})
+    assert "total.update.parallelize(c0, combine=tm.PRIVATE, threads=3)" in text
+    g, _ = program(shape)
+    exec(text, {"tm": tm, "f": g})
+    assert list(map(str, g.commands)) == list(map(str, fn.commands))
+    kernel = fn.compile(threads=4)
+    for size in ((1, 2, 2, 1, 1), (2, 5, 17, 3, 9), (1, 3, 5, 257, 6)):  # one block of channels, and five for three
+        arrays, sizes = given(shape, size)
+        np.testing.assert_array_equal(kernel(**arrays, **sizes), expected(shape, size, arrays))
+
+
+def test_the_space_has_the_sizes_of_the_recipe() -> None:
+    shared = {"plain": ["parts", "threads"], "depthwise": ["threads"]}
+    for case, more in shared.items():
+        for cores in (1, 4):
+            fn, result = program(CASES[case])
+            cpu = replace(WIDE, cores=cores)
+            space = tm.recipes.convolution_space(result, cpu=cpu)
+            assert list(space) == ["rows", "pixels", "channels", *(more if cores > 1 else [])]
+            own = PixelTiles.of(fn["total"], cpu, depthwise=case == "depthwise")
+            assert all(getattr(own, name) in space[name] for name in ("rows", "pixels", "channels"))
+            tm.recipes.convolution(result, cpu=cpu, sizes={name: values[-1] for name, values in space.items()})
+            assert fn.check().ok
+
+
+def test_sizes_are_those_of_the_caller() -> None:
+    _, result = program(CASES["plain"])
+    text = tm.recipes.convolution(result, cpu=WIDE, sizes={"pixels": 6, "channels": 64, "threads": 1})
+    assert "result.tile(x, f_, 6, 64, x0, f0, x1, f1)" in text and "result.split(y, 14, y0, y1)" in text
+    assert "result.parallelize(p, y0, threads=1)" in text
+
+
+@pytest.mark.parametrize(
+    ("case", "sizes", "said"),
+    [
+        ("plain", {"lanes": 8}, "no size 'lanes' here: there are rows, pixels, channels, parts, threads"),
+        ("plain", {"pixels": 0}, "pixels is 0"),
+        ("depthwise", {"parts": 2}, "parts is 2, and total sums over no channels: parts are of the channels"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(case: str, sizes: dict[str, int], said: str) -> None:
+    fn, result = program(CASES[case])
+    with pytest.raises(ArgumentError, match=said):
+        tm.recipes.convolution(result, sizes=sizes)
+    assert fn.commands == ()
 
 
 def test_its_text_makes_the_same_schedule_again() -> None:

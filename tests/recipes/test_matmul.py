@@ -252,7 +252,7 @@ def test_what_the_batch_does_not_change_is_packed_once_for_all_of_it() -> None:
     text = tm.recipes.matmul(C, cpu=TINY)
     assert "C.update.reorder(k0, b, i2, j0, i0, i1, j1)" in text
     assert "C.parallelize(b, i2)" in text
-    packed = f.loop_nests().splitlines()
+    packed = f.show("loops").splitlines()
     panel = next(n for n, line in enumerate(packed) if "B_packed" in line)
     assert not any("for b" in line for line in packed[next(n for n, x in enumerate(packed) if "for k0" in x) : panel])
 

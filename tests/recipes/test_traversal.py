@@ -92,7 +92,7 @@ def test_stages_are_computed_in_one_loop(made: Any, by: str, on: Any) -> None:
     if on is not None:
         f.derive_transfers()
     report = f.check()
-    assert report.ok and not f.remarks, (report, f.remarks)
+    assert report.ok and not f.show("remarks"), (report, f.show("remarks"))
     assert (report.bits == "bits preserved") == ("ATOMIC" not in text)
     kernel = f.compile(threads=2) if on is None else f.compile(device="simulator", sanitize=True)
     given = {name: value for name, value in GIVEN.items() if name in f.algorithm.inputs}

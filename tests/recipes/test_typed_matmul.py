@@ -51,7 +51,7 @@ def test_products_of_runs_on_cores(width: Any, cpu: tm.recipes.Cpu) -> None:
     f, _, out = messages(D if width == "any" else width)
     tm.recipes.typed_matmul(out, cpu=cpu)
     report = f.check()
-    assert report.ok and report.bits == "bits preserved" and not f.remarks, (report, f.remarks)
+    assert report.ok and report.bits == "bits preserved" and not f.show("remarks"), (report, f.show("remarks"))
     kernel = f.compile(threads=2)
     for lengths in LENGTHS:
         arguments, right = given(lengths, 37 if width == "any" else width)

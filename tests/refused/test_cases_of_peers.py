@@ -63,7 +63,7 @@ def test_tiramisu_257_a_tag_stays_on_its_loop_when_others_move() -> None:
     f, _, b = grid()
     b.unroll(j, 4)
     b.split(i, 8, i0, i1)
-    text = str(f.pseudocode())
+    text = str(f.show("pseudocode"))
     assert "unroll" in next(part for part in text.splitlines() if " j" in part)
     agrees(f, a=line(13 * 9).reshape(13, 9))
 
@@ -95,7 +95,7 @@ def test_tiramisu_111_a_vector_loop_leaves_the_loop_over_ranks() -> None:
     b.tag_distribute(i)
     b.vectorize(j, 8)
     whole = line(80).reshape(4, 20)
-    assert "rank" in str(f.pseudocode())
+    assert "rank" in str(f.show("pseudocode"))
     np.testing.assert_array_equal(f.simulate(4, a=whole), whole + 1)
 
 
@@ -114,7 +114,7 @@ def test_tiramisu_421_computations_without_an_order_are_not_fused() -> None:
     c = f.computation("c", {i: N}, a[i] - b[N - 1 - i])
     f.outputs(b, c)
     agrees(f, a=line(5))
-    assert str(f.pseudocode()).count("for i") == 2
+    assert str(f.show("pseudocode")).count("for i") == 2
 
 
 def test_tiramisu_422_a_parallel_loop_that_another_command_makes_wrong_is_refused() -> None:
@@ -185,7 +185,7 @@ def test_halide_8607_an_output_that_is_computed_at_a_loop_of_another_is_not_igno
     except tm.CommandError as refused:
         assert "b" in str(refused)
     else:
-        assert str(f.pseudocode()).count("for i") == 1
+        assert str(f.show("pseudocode")).count("for i") == 1
         agrees(f, a=line(5))
 
 

@@ -161,7 +161,7 @@ def wave(slots: bool) -> tm.Function:
 
 def test_persistent_messages_from_several_places_are_told_what_to_do() -> None:
     with pytest.raises(tm.LegalityError, match=r"(?s)down\.send cannot be persistent: .*set_wait_access\(t % 3\)"):
-        wave(slots=False).lowered()
+        wave(slots=False).show("lowered")
     f = wave(slots=True)
     a = np.arange(P * B, dtype=np.float64)
     np.testing.assert_array_equal(f.simulate(a=a, T=5), f.evaluate(a=a, T=5))
@@ -189,8 +189,8 @@ CALLS = [
         lambda f: f.simulate(image=picture[:B]),
         rf"image has shape \({B}, 5\), but its extent 0 is declared as {P * B}, not {B}",
     ),
-    (lambda f: f.communication(C="x"), "the parameter C is an integer, not 'x'"),
-    (lambda f: f.communication(C=3).of_rank(1.0), "there is no rank 1.0: give its number, or its coordinates"),
+    (lambda f: f.cost("communication", C="x"), "the parameter C is an integer, not 'x'"),
+    (lambda f: f.cost("communication", C=3).of_rank(1.0), "there is no rank 1.0: give its number, or its coordinates"),
 ]
 
 

@@ -115,7 +115,7 @@ def test_a_step_is_saved_and_loaded(tmp_path: Path) -> None:
         g = tm.vjp(programs.PROGRAMS[name]())
         g.step.save(tmp_path / "step.json")
         loaded = tm.load(tmp_path / "step.json")
-        assert loaded.check().ok and loaded.pseudocode() == g.step.pseudocode()
+        assert loaded.check().ok and loaded.show("pseudocode") == g.step.show("pseudocode")
 
 
 def test_no_two_adjoints_are_added_to_one_element() -> None:
@@ -135,7 +135,7 @@ def test_the_text_of_a_step_is_the_same_in_every_process() -> None:
         "import tiramisu_py as tm\n"
         "from tests.rewriting import programs\n"
         "for name in ('lstm', 'softmax'):\n"
-        "    print(tm.vjp(programs.PROGRAMS[name]()).step.pseudocode())\n"
+        "    print(tm.vjp(programs.PROGRAMS[name]()).step.show('pseudocode'))\n"
     )
     texts = {
         subprocess.run(

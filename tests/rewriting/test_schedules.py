@@ -65,7 +65,7 @@ def test_a_sum_that_is_larger_than_a_level_waits_for_all_levels() -> None:
     step = tm.vjp(programs.PROGRAMS["lstm"]()).step
     step.auto_schedule(target="x86-64-v3", threads=1)
     assert not any("update.after(d_z" in str(each) for each in step.commands)  # d_w has the square of its elements
-    assert step.check().ok and "d_z[t, i] * x[t, j]" in step.pseudocode()
+    assert step.check().ok and "d_z[t, i] * x[t, j]" in step.show("pseudocode")
 
 
 @pytest.mark.parametrize("name", ["perceptron", "csr", "ring", "three_dimensions", "layer_norm", "harris"])
@@ -86,7 +86,7 @@ def test_a_gradient_by_the_entries_of_a_matrix_goes_through_each_row_once(thread
     assert f"values say the range of {e} for each i" in explained
     # no loop over blocks of entries around the rows, which the proof finds to be apart
     shared = ", parallel" if threads > 1 else ""
-    assert re.search(rf"^for i{shared}:\n    for {e}, vector of 4:\n        d_value.update$", step.loop_nests(), re.M)
+    assert re.search(rf"^for i{shared}:\n    for {e}, vector of 4:\n        d_value.update$", step.show("loops"), re.M)
     assert step.check().ok
 
 

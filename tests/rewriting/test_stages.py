@@ -96,7 +96,7 @@ def test_calls_of_the_backward_function_take_what_is_saved(tmp_path: Path) -> No
         np.testing.assert_array_equal(one, other)
     g.step.save(tmp_path / "step.json")
     loaded = tm.load(tmp_path / "step.json", externs=[gemm(), NT, TN])
-    assert loaded.check().ok and loaded.pseudocode() == g.step.pseudocode()
+    assert loaded.check().ok and loaded.show("pseudocode") == g.step.show("pseudocode")
 
 
 def test_a_call_for_each_row_of_a_batch_sums_what_calls_share() -> None:

@@ -53,6 +53,20 @@ def test_ties_and_kinks_are_as_in_pytorch(word: Any, at: list[float], expected: 
     assert gradient_of(word, at) == expected
 
 
+def test_a_divisor_that_a_row_has_once_is_inverted_once() -> None:
+    f = tm.Function("rows", params=[N, K])
+    x, s, t = f.input("x", tm.float64, [N, K]), f.input("s", tm.float64, [N]), f.input("t", tm.float64, [N, K])
+    f.outputs(f.computation("y", {i: N, k: K}, x[i, k] / s[i] + x[i, k] / t[i, k]))
+    step = tm.vjp(f).step
+    assert str(step.algorithm.computations["d_x"].expr) == "d_y[i, k] / t[i, k] + d_y[i, k] * (1.0 / s[i])"
+    numbers = np.random.default_rng(0)
+    a, row, own, w = (numbers.uniform(0.5, 2.0, shape) for shape in ((3, 4), 3, (3, 4), (3, 4)))
+    _, d_x, d_s, d_t = step.evaluate(x=a, s=row, t=own, d_y=w)
+    np.testing.assert_allclose(d_x, w / row[:, None] + w / own, rtol=1e-14)
+    np.testing.assert_allclose(d_s, (-w * a / row[:, None] ** 2).sum(1), rtol=1e-14)
+    np.testing.assert_allclose(d_t, -w * a / own**2, rtol=1e-14)
+
+
 def test_equal_largest_terms_share_evenly_and_a_place_takes_all() -> None:
     f = tm.Function("ends", params=[K], assume="K >= 1")
     x = f.input("x", tm.float64, [K])

@@ -222,7 +222,7 @@ def test_a_scheduled_program_computes_what_the_algorithm_says(make, schedule, mo
 def test_interpreted_loops_in_adversarial_order_agree(make, schedule):
     s = make()
     schedule(s)
-    for function in (lower(s.f.program), s.f.lowered()):
+    for function in (lower(s.f.program), s.f.show("lowered")):
         for sizes in _sizes(s)[:: max(1, len(_sizes(s)) // 3)]:
             if max(sizes.values()) > 17:
                 continue

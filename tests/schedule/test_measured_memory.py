@@ -1,4 +1,4 @@
-"""Function.memory beside what the kernel's process takes: all levels kept, computed again, in segments of segments."""
+"""`f.cost("memory")` beside what the kernel's process takes: levels kept, computed again, in segments of segments."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def test_a_call_takes_what_memory_says(every: int | tuple[int, ...]) -> None:
     words = f"from {__name__} import taken; print(taken({every}))"
     root = Path(__file__).parents[2]
     ran = subprocess.run([sys.executable, "-c", words], cwd=root, check=True, capture_output=True, text=True)
-    said, held = adjoint(every).memory(**SIZES).peak, int(ran.stdout)
+    said, held = adjoint(every).cost("memory", **SIZES).peak, int(ran.stdout)
     assert 0.95 * said - BESIDE <= held <= 1.05 * said + BESIDE, (said, held)

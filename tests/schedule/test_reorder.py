@@ -26,7 +26,7 @@ def test_an_outermost_loop_that_stays_may_be_named_though_it_is_shared() -> None
     other, same = product()
     same.update.after(same.init, i)
     same.update.reorder(k, j)
-    assert f.pseudocode() == other.pseudocode()
+    assert f.show("pseudocode") == other.show("pseudocode")
     rng = np.random.default_rng(0)
     a, b = rng.integers(-4, 4, (7, 5)).astype(float), rng.integers(-4, 4, (5, 6)).astype(float)
     np.testing.assert_array_equal(f.compile()(a=a, b=b), a @ b)
@@ -39,7 +39,7 @@ def test_an_innermost_loop_that_stays_may_be_named_though_another_statement_leav
     f.outputs(q)
     q.after(p, j)
     q.reorder(j, i, k)
-    assert f.pseudocode().index("for j") < f.pseudocode().index("for i")
+    assert f.show("pseudocode").index("for j") < f.show("pseudocode").index("for i")
     np.testing.assert_array_equal(f.compile()(N=3, M=4), f.evaluate(N=3, M=4))
 
 

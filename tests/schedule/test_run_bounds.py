@@ -49,7 +49,9 @@ def typed_product(covering: bool = True) -> tuple[tm.Function, Any]:
 
 
 def loops_of(f: tm.Function, steps: list[str]) -> list[str]:
-    return [line.strip() for line in f.pseudocode().splitlines() if any(f"for {step} in" in line for step in steps)]
+    return [
+        line.strip() for line in f.show("pseudocode").splitlines() if any(f"for {step} in" in line for step in steps)
+    ]
 
 
 ORDERS: dict[str, Scheduled] = {
@@ -73,7 +75,7 @@ def test_runs_are_the_same_in_any_order_of_their_loops(order: str) -> None:
     f, msg = typed_product()
     ORDERS[order](msg)
     report = f.check()
-    assert report.ok and report.bits == "bits preserved" and not f.remarks, (report, f.remarks)
+    assert report.ok and report.bits == "bits preserved" and not f.show("remarks"), (report, f.show("remarks"))
     assert next(s for s in f.cost(N=7, E=50).statements if s.name == "msg.update").instances == 50 * F * F
     kernel = f.compile(threads=2)
     np.testing.assert_array_equal(kernel(**GIVEN), MESSAGES)
@@ -85,23 +87,28 @@ def test_runs_are_the_same_in_any_order_of_their_loops(order: str) -> None:
 def test_the_loop_over_runs_is_one_iteration_and_goes_when_it_is_outside_again() -> None:
     f, msg = typed_product()
     msg.update.coalesce(n, p, into=j)
-    assert "n = int64(rows_of[j])" in f.pseudocode() and "rows[n + 1]) " not in f.pseudocode().split("for j in")[1]
+    assert (
+        "n = int64(rows_of[j])" in f.show("pseudocode")
+        and "rows[n + 1]) " not in f.show("pseudocode").split("for j in")[1]
+    )
     f, msg = typed_product()
     msg.update.interchange(n, p).interchange(p, n)
-    assert "rows_of[p]" not in f.pseudocode()
+    assert "rows_of[p]" not in f.show("pseudocode")
 
 
 def test_tiles_of_positions_go_through_the_runs_that_they_touch() -> None:
     f, msg = typed_product()
     msg.update.split(p, 8, p0, p1).reorder(p0, n, p1)
     assert loops_of(f, ["n"])[-1] == "for n in max(0, n_low) .. min(N, n_high):"
-    assert "n_low = int64(rows_of[8 * p0])" in f.pseudocode()
+    assert "n_low = int64(rows_of[8 * p0])" in f.show("pseudocode")
 
 
 def test_runs_that_leave_out_positions_keep_the_bounds_that_rows_outside_give() -> None:
     f, msg = typed_product(covering=False)
     msg.update.split(n, 4, n0, n1).reorder(n0, p, n1)
-    assert f.check().ok and "p_low = int64(rows[4 * n0])" in f.pseudocode() and "rows_of" not in f.pseudocode()
+    assert (
+        f.check().ok and "p_low = int64(rows[4 * n0])" in f.show("pseudocode") and "rows_of" not in f.show("pseudocode")
+    )
     np.testing.assert_array_equal(f.compile()(**GIVEN), MESSAGES)
 
 
@@ -185,7 +192,7 @@ def test_numbers_of_runs_go_with_the_command_that_asked_for_them() -> None:
     msg.update.interchange(n, p)
     assert "rows_of" in f.algorithm.computations
     f.undo()  # undone: nothing computes them
-    assert "rows_of" not in f.algorithm.computations and "rows_of" not in f.pseudocode()
+    assert "rows_of" not in f.algorithm.computations and "rows_of" not in f.show("pseudocode")
     out = f.computation("out", {p: E, d: F}, msg[f["rows"].of(p), p, d])
     f.outputs(out, replace=True)
     msg.update.interchange(n, p)

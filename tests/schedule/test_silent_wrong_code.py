@@ -62,7 +62,7 @@ def test_344_a_loop_that_is_constant_may_vanish_with_its_tag():
 def test_422_a_tag_stays_with_its_loop_through_an_interchange():
     s = pl.scale()
     s.o.parallelize(i).interchange(i, j)
-    text = s.f.pseudocode()
+    text = s.f.show("pseudocode")
     assert text.index("for j in") < text.index("for i in")
     assert "parallel" in next(line for line in text.splitlines() if "for i in" in line)
     assert "parallel" not in next(line for line in text.splitlines() if "for j in" in line)
@@ -119,9 +119,9 @@ def test_300_an_illegal_after_is_refused():
 
 def test_205_skewing_changes_the_loops():
     s = pl.scale()
-    before = s.f.pseudocode()
+    before = s.f.show("pseudocode")
     s.o.skew(i, j, 1)
-    assert s.f.pseudocode() != before
+    assert s.f.show("pseudocode") != before
     _check(s, N=6, M=5)
 
 

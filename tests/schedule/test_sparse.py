@@ -29,7 +29,7 @@ def test_a_kernel_computes_what_the_algorithm_says(name: str) -> None:
 def test_the_machine_agrees_in_any_order(name: str) -> None:
     case = CASES[name]
     f = case.make()
-    function = f.lowered()
+    function = f.show("lowered")
     for seed, arguments in enumerate(case.arguments()):
         wanted = sparse.expected(f, arguments)
         sizes = sizes_of(arguments)

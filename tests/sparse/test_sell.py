@@ -220,7 +220,7 @@ def test_facts_hold_in_slices_and_others_are_verified_at_each_call() -> None:
 
 def test_the_machine_agrees_in_any_order() -> None:
     made = product()
-    kernels, function = made.compile(), made.multiply.lowered()
+    kernels, function = made.compile(), made.multiply.show("lowered")
     for seed, lengths in enumerate(LENGTHS):
         matrix = matrix_of(lengths, 7, seed)
         x = np.arange(1.0, 8.0)

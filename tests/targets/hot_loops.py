@@ -118,7 +118,7 @@ def unexplained(loop: Loop, story: str, processor: Processor) -> list[Instructio
 def lowered(story: str, processor: Processor) -> LoopFunction:
     """The loops of a story as it is scheduled for a processor."""
     shape = next(shape for shape in SHAPES if shape.name == story)
-    return shape.made_for(processor.cpu).lowered(processor.vector_bytes)
+    return shape.made_for(processor.cpu).show("lowered", processor.vector_bytes)
 
 
 def hot_loops(function: LoopFunction, processor: Processor, told: bool = True, rests: bool = False) -> list[Loop]:

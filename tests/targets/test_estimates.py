@@ -180,7 +180,7 @@ def jammed(rows: int) -> tm.Function:
 @pytest.mark.parametrize("rows", [2, 4])
 @pytest.mark.parametrize("size", [16, 32, 64])
 def test_points_are_the_lanes_of_a_vector_in_all_rows_of_an_iteration(rows: int, size: int) -> None:
-    done = compiled.work(jammed(rows).lowered(size))
+    done = compiled.work(jammed(rows).show("lowered", size))
     assert (done.points, done.stored) == (16 * rows, 4 * 16 * rows)
 
 

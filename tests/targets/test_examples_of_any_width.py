@@ -99,7 +99,7 @@ def code(folder: str, name: str, processor: Processor) -> str:
     with modules_of(EXAMPLES / folder) as load:
         scheduled = load(name).scheduled
         function = scheduled(**({"cpu": processor.cpu} if "cpu" in signature(scheduled).parameters else {}))
-        return assembly(function.lowered(processor.vector_bytes), processor, fast=("contract",))
+        return assembly(function.show("lowered", processor.vector_bytes), processor, fast=("contract",))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is that of x86")

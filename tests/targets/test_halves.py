@@ -46,7 +46,7 @@ def test_sums_of_halves_convert_whole_vectors_and_call_nothing(
         pytest.skip(processor.missing)
     size = processor.vector_bytes
     f = column_sums(processor, there_and_back)
-    loops = hot_loops(f.lowered(size), processor)
+    loops = hot_loops(f.show("lowered", size), processor)
     loop = max(loops, key=lambda each: len(each.whole(size)))
     names = [each.name for each in loop.instructions]
     found = [each for each in loop.instructions if each.name == widen]
@@ -83,7 +83,7 @@ def test_vectors_of_halves_have_the_values_of_numpy(dtype: tm.DType, kind: str, 
     values = edges(dtype)
     x, y = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(values, values))
     functions = [operations(dtype, lanes) for lanes in (4, 16)]
-    program = Program(known(kind), printed([f.lowered(known(kind).register) for f in functions]), tmp_path)
+    program = Program(known(kind), printed([f.show("lowered", known(kind).register) for f in functions]), tmp_path)
     with np.errstate(all="ignore"):
         wanted = functions[0].evaluate(x, y)
     given = {"x": x, "y": y}
@@ -96,7 +96,7 @@ def test_vectors_of_halves_have_the_values_of_numpy(dtype: tm.DType, kind: str, 
 
 def lane_loops(f: tm.Function) -> list[Node]:
     """Loops that go lane by lane."""
-    return [node for node in walk(f.lowered().body) if isinstance(node, For) and node.variable == "lane"]
+    return [node for node in walk(f.show("lowered").body) if isinstance(node, For) and node.variable == "lane"]
 
 
 def test_only_float64_is_rounded_to_float16_lane_by_lane() -> None:

@@ -103,7 +103,7 @@ def test_operations_of_integers_are_instructions_of_whole_vectors(
 ) -> None:
     if processor.missing:
         pytest.skip(processor.missing)
-    loops = hot_loops(integers(dtype, size).lowered(processor.vector_bytes), processor, rests=True)
+    loops = hot_loops(integers(dtype, size).show("lowered", processor.vector_bytes), processor, rests=True)
     vectors = [loop for loop in loops if loop.whole(size)]
     assert len(vectors) >= len(INTEGERS)
     assert [str(each) for loop in vectors for each in (*loop.halves(size), *loop.spilled())] == []

@@ -24,7 +24,7 @@ PRODUCTS = ("vfmadd", "mulp")
 @pytest.mark.parametrize(("name", "processor"), some(product(STORIES, PROCESSORS), lambda each: each[0] == "skinny"))
 def test_the_sums_of_a_tile_fill_the_registers_and_stay_there(name: str, processor: str) -> None:
     known = Processor(processor)
-    loops = cpu_stories.module(name, linear_stories.FOLDER).scheduled(cpu=known.cpu).lowered(known.vector_bytes)
+    loops = cpu_stories.module(name, linear_stories.FOLDER).scheduled(cpu=known.cpu).show("lowered", known.vector_bytes)
     code = innermost_loops(assembly(loops, known, fast=("contract",)))
     products = {loop: sum(each.name.startswith(PRODUCTS) for each in loop.usual) for loop in code if not loop.is_masked}
     hot, most = max(products.items(), key=lambda each: each[1])
@@ -47,7 +47,7 @@ WHOLE = [
 )
 def test_products_of_bytes_and_of_rows_stay_in_registers(name: str, processor: str, multiplies: str, size: int) -> None:
     known = Processor(processor)
-    loops = cpu_stories.module(name, linear_stories.FOLDER).scheduled(cpu=known.cpu).lowered(known.vector_bytes)
+    loops = cpu_stories.module(name, linear_stories.FOLDER).scheduled(cpu=known.cpu).show("lowered", known.vector_bytes)
     code = innermost_loops(assembly(loops, known, fast=("contract",)))
     products = {loop: sum(bool(re.fullmatch(multiplies, each.name)) for each in loop.usual) for loop in code}
     hot, most = max(products.items(), key=lambda each: each[1])

@@ -24,7 +24,7 @@ USUAL = [target for target in TARGETS if is_plain(target)]
 @functools.cache
 def sources(cpu: tm.Target, half: int) -> list[Printed]:
     """Every second shape, as it is scheduled for a processor."""
-    return printed([shape.made_for(cpu).lowered(cpu.vector_bytes) for shape in SHAPES[half::HALVES]])
+    return printed([shape.made_for(cpu).show("lowered", cpu.vector_bytes) for shape in SHAPES[half::HALVES]])
 
 
 def every_call(functions: list[LoopFunction], half: int) -> list[tuple[Call, dict[str, np.ndarray]]]:

@@ -160,7 +160,7 @@ def test_versions_for_arm_are_chosen_where_they_run(tmp_path: Path) -> None:
 
 
 def test_better_versions_come_first_and_others_as_they_were_listed() -> None:
-    function = saxpy(tm.target()).lowered()
+    function = saxpy(tm.target()).show("lowered")
 
     def ranked(**needs: str) -> list[str]:
         versions = [ProcessorVersion(function, name, tuple(needed)) for name, needed in needs.items()]

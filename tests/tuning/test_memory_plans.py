@@ -1,4 +1,4 @@
-"""tm.plan and tm.rok: beside brute force, beside what `f.memory` says, and disks in years."""
+"""tm.plan and tm.rok: beside brute force, beside what `f.cost("memory")` says, and disks in years."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.tuning.memory.choosing import cheapest, in_order
 from tiramisu_py.tuning.memory.options import options_of, widths_of
-from tiramisu_py.tuning.memory.planning import with_options
+from tiramisu_py.tuning.memory.planning import cheapest, in_order, with_options
 
 N, T = tm.params("N T")
 i, t = tm.iters("i t")
@@ -67,19 +66,19 @@ def test_a_plan_is_the_fastest_of_all_combinations() -> None:
     f, sizes = rods(2), {"T": 3, "N": 100}
     options = options_of(f, sizes, MACHINE)
     assert [each[0].value for each in options] == ["u0", "u1"] and all(len(each) == 4 for each in options)
-    whole = f.memory(**sizes).peak
+    whole = f.cost("memory", **sizes).peak
     budget = whole - 1
     found = tm.plan(f, sizes, budget=budget, machine=MACHINE)
     best = float("inf")
     for first, second in itertools.product(options[0][::2], options[1][::2]):
         changed = with_options(f, [first, second])
-        if changed is not None and changed.memory(**sizes).peak <= budget:
+        if changed is not None and changed.cost("memory", **sizes).peak <= budget:
             best = min(best, first.seconds + second.seconds)
     assert sum(each.seconds for each in found.choices) <= best
     kept = f.copy().compile()
     for command in found.commands:
         f.apply(command)
-    assert f.check().ok and f.memory(**sizes).peak == found.peak <= budget
+    assert f.check().ok and f.cost("memory", **sizes).peak == found.peak <= budget
     c = np.linspace(0, 0.1, 5)
     d_last = np.arange(5.0)
     for one, other in zip(kept(c=c, d_last=d_last, T=3), f.compile()(c=c, d_last=d_last, T=3), strict=True):
@@ -112,7 +111,7 @@ def test_a_plan_for_little_memory_has_segments_in_segments() -> None:
     kept = f.copy().compile()
     for command in found.commands:
         f.apply(command)
-    assert f.check().ok and f.memory(**sizes).peak == found.peak
+    assert f.check().ok and f.cost("memory", **sizes).peak == found.peak
     given = {"c": np.linspace(0, 0.1, 5), "d_last": np.arange(5.0), "T": 63}
     for one, other in zip(kept(**given), f.compile()(**given), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -145,13 +144,13 @@ def test_a_fast_disk_is_better_than_computing_again_and_a_slow_one_is_not(rate: 
     f, sizes = rods(1), {"T": 11, "N": 50}
     disk = tm.Storage(write=rate, read=rate, endurance=1e9, price=2)
     machine = tm.Machine(core_flops=1e6, cores=1, host_bandwidth=1e15, storage=disk)
-    found = tm.plan(f, sizes, budget=f.memory(**sizes).peak - 1, machine=machine)
+    found = tm.plan(f, sizes, budget=f.cost("memory", **sizes).peak - 1, machine=machine)
     assert [each.kind for each in found.choices] == [kind]
     for command in found.commands:
         f.apply(command)
-    assert f.check().ok and f.memory(**sizes).peak == found.peak
+    assert f.check().ok and f.cost("memory", **sizes).peak == found.peak
     if kind == "offload":
-        moved = f.communication(**sizes)
+        moved = f.cost("communication", **sizes)
         assert found.written + found.read == moved.bytes > 0
         assert found.years == pytest.approx(1e9 / found.written * found.seconds / (365 * 24 * 3600))
         assert "GB/s written, worn out after" in str(found) and "price 2" in str(found)
@@ -167,7 +166,7 @@ def test_the_curve_has_a_point_for_each_way() -> None:
         changed = f.copy()
         for command in point.commands:
             changed.apply(command)
-        assert changed.memory(**sizes).peak == point.peak
+        assert changed.cost("memory", **sizes).peak == point.peak
     few = tm.RokCurve(f, sizes, curve.points[::3]).measured(c=np.full(50, 0.1), d_last=np.ones(50), T=4)
     assert all(point.measured > 0 for point in few.points)
     circles = ET.fromstring(few.picture()).iter("{http://www.w3.org/2000/svg}circle")

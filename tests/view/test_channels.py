@@ -17,12 +17,12 @@ def drawn(name: str) -> str:
     """A picture of the guide."""
     if name == "blur":
         f: tm.Function = stories.module("blur").derived(4, 100)
-        return f.picture(C=38)
+        return f.show("messages", C=38)
     if name == "heat":
         f = stories.module("heat").derived(4, 24)
-        return f.picture(T=1)
+        return f.show("messages", T=1)
     f = stories.module("sums").on_all_ranks(4, 100)
-    return f.picture()
+    return f.show("messages")
 
 
 @pytest.mark.parametrize("name", ["blur", "heat", "sums"])
@@ -42,7 +42,7 @@ def test_there_is_a_box_for_each_rank_and_an_arrow_for_each_pair_that_exchanges(
 
 def test_too_many_ranks_and_none_are_refused() -> None:
     with pytest.raises(tm.ArgumentError, match="a picture of 100 ranks cannot be read"):
-        stories.module("blur").derived(100, 100).picture(C=38)
+        stories.module("blur").derived(100, 100).show("messages", C=38)
     (N,) = tm.params("N")
     (i,) = tm.iters("i")
     f = tm.Function("f", params=[N])
@@ -50,5 +50,5 @@ def test_too_many_ranks_and_none_are_refused() -> None:
     b = f.computation("b", {i: N}, 2 * a[i])
     f.outputs(b)
     for sizes in ({"N": 3}, {}):
-        with pytest.raises(tm.ArgumentError, match=r'f has no ranks, .* give a file, f.picture\("f.html"\)'):
-            f.picture(**sizes)
+        with pytest.raises(tm.ArgumentError, match=r'f has no ranks, .* write f.show\("picture", "f.html"\)'):
+            f.show("messages", **sizes)

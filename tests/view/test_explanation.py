@@ -28,7 +28,7 @@ def blur() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 
 def test_the_loops_have_their_tags_and_statements() -> None:
     f, _, _ = blur()
-    assert f.loop_nests() == textwrap.dedent(
+    assert f.show("loops") == textwrap.dedent(
         """\
         for r0, parallel:
             for c0:
@@ -44,20 +44,20 @@ def test_the_loops_have_their_tags_and_statements() -> None:
 
 def test_the_history_has_the_commands_that_changed_a_computation_and_no_others() -> None:
     f, down, by = blur()
-    history = f.explain(down)
+    history = f.show("history", down)
     assert [change.command for change in history.changes] == [
         "down.compute_at(by, c0)", "by.vectorize(c1, 8, remainder='mask')", "down.store_in(tm.REGISTER)",
     ]  # fmt: skip
     assert all(change.location is not None for change in history.changes)
     assert history.changes[2].storage == "down is kept in down[4, 10], registers, one for each iteration of r0, c0"
     assert history.declared.loops == "for r:\n    for c:\n        down"
-    assert [change.command for change in f.explain("by").changes][:2] == [
+    assert [change.command for change in f.show("history", "by").changes][:2] == [
         "by.tile(r, c, 4, 8, r0, c0, r1, c1)", "by.parallelize(r0)",
     ]  # fmt: skip
     text = str(history)
     assert text.startswith("down, as declared: down is kept in down[R, C], memory\n    for r:")
     assert "(test_explanation.py:" in text
-    assert str(f.explain(by)) == str(f.explain("by"))
+    assert str(f.show("history", by)) == str(f.show("history", "by"))
 
 
 def test_what_no_command_changed_says_so() -> None:
@@ -65,11 +65,11 @@ def test_what_no_command_changed_says_so() -> None:
     f2 = tm.Function("plain", params=[])
     (i,) = tm.iters("i")
     f2.outputs(f2.computation("a", {i: 3}, i))
-    assert str(f2.explain("a")).endswith("no command has changed it\n")
+    assert str(f2.show("history", "a")).endswith("no command has changed it\n")
     with pytest.raises(tm.DeclarationError, match="no computation 'image' to explain: it has down, by"):
-        f.explain("image")
+        f.show("history", "image")
     with pytest.raises(tm.DeclarationError, match="no computation 3 to explain: it has down, by"):
-        f.explain(3)  # type: ignore[arg-type]
+        f.show("history", 3)  # type: ignore[call-overload]
 
 
 def test_inlined_values_have_no_loops() -> None:
@@ -79,13 +79,13 @@ def test_inlined_values_have_no_loops() -> None:
     a = f.computation("a", {i: N}, i)
     f.outputs(f.computation("b", {i: N}, a[i] + 1))
     a.inline()
-    (change,) = f.explain(a).changes
+    (change,) = f.show("history", a).changes
     assert change.loops == "(computed where it is read)"
 
 
 def test_notebooks_get_html_and_terminals_colours() -> None:
     f, _, _ = blur()
-    for each in (f, f.check(), f.explain("by"), f.lowered()):
+    for each in (f, f.check(), f.show("history", "by"), f.show("lowered")):
         shown = each._repr_html_()
         assert shown.startswith("<pre")
         assert "<script" not in shown
@@ -96,7 +96,7 @@ def test_notebooks_get_html_and_terminals_colours() -> None:
 
 def test_each_command_has_what_was_before_and_after_it() -> None:
     f, down, _ = blur()
-    by = str(f.explain("by"))
+    by = str(f.show("history", "by"))
     assert textwrap.dedent("""\
             for r:      -->  for r0:
                 for c:           for c0:
@@ -104,7 +104,7 @@ def test_each_command_has_what_was_before_and_after_it() -> None:
                                          for c1:
                                              by
         by.parallelize(r0)""") in textwrap.dedent(by).replace("\n    for r:", "\n    for r:")
-    history = f.explain(down)
+    history = f.show("history", down)
     for before, after in zip((history.declared, *history.changes), history.changes, strict=False):
         assert (after.loops_before, after.storage_before) == (before.loops, before.storage) or before.command
     stored = history.changes[2].lines()
@@ -127,11 +127,11 @@ def test_a_history_tells_of_blocks_threads_and_shared_memory() -> None:
     y.tag_gpu([i0], [i1])
     u.compute_at(y, i0)
     u.store_in(tm.SHARED)
-    split, tagged, *_ = f.explain(y).changes
+    split, tagged, *_ = f.show("history", y).changes
     assert split.loops == "for i0:\n    for i1:\n        y"
     assert tagged.loops == "for i0, on block x:\n    for i1, on thread x:\n        y"
     assert tagged.loops_before == split.loops
-    stored = f.explain(u).changes[-1]
+    stored = f.show("history", u).changes[-1]
     assert "shared memory" in stored.storage and "shared memory" not in stored.storage_before
     assert "one for each iteration of i0" in stored.storage_before
 
@@ -146,7 +146,7 @@ def test_a_history_tells_of_ranks_and_their_parts() -> None:
         array.distribute_array([i], rank=i // 4)
     y.split(i, 4, q, i1)
     y.tag_distribute(q)
-    changes = f.explain(y).changes
+    changes = f.show("history", y).changes
     assert changes[-1].command.startswith("y.tag_distribute(q")
     assert changes[-1].loops.startswith("for q, on ranks (axis 0):")
     assert changes[-1].loops_before.startswith("for q:")
@@ -154,7 +154,7 @@ def test_a_history_tells_of_ranks_and_their_parts() -> None:
 
 def test_at_a_prompt_reports_are_coloured_where_the_terminal_takes_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     f, _, _ = blur()
-    shown = [f.check(), f.explain("by"), f.cost(R=8, C=20)]
+    shown = [f.check(), f.show("history", "by"), f.cost(R=8, C=20)]
     for each in shown:
         assert repr(each) == str(each).rstrip("\n")  # no prompt: plain, as in logs
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)

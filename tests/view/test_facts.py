@@ -21,7 +21,7 @@ N, M = tm.params("N M")
 
 
 def only(f: tm.Function) -> KernelFacts:
-    (facts,) = f.facts()
+    (facts,) = f.cost("kernels")
     return facts
 
 
@@ -162,7 +162,7 @@ def test_there_are_facts_of_each_kernel_and_of_its_occupancy():
     for stage in (s.p, s.q):
         on_gpu(stage, i, size=256)
     s.f.derive_transfers()
-    first, second = s.f.facts()
+    first, second = s.f.cost("kernels")
     assert (first.name, second.name, first.threads) == ("p_kernel", "q_kernel", (256, 1, 1))
     assert first.occupancy("H200").share == 1.0 and first.occupancy("H200", registers=64).share == 0.5
     assert KernelFacts("k", (1024, 1, 1), 0, (), {90: 40}).occupancy(90).share == 0.5
@@ -178,7 +178,7 @@ def test_a_program_that_is_refused_has_no_facts():
     s = pl.pair()
     on_gpu(s.p, i)
     with pytest.raises(tm.LegalityError):
-        s.f.facts()
+        s.f.cost("kernels")
 
 
 def summed(threads: int) -> tm.Function:
@@ -195,7 +195,7 @@ def summed(threads: int) -> tm.Function:
 @pytest.mark.parametrize(("threads", "bytes_"), [(32, 0), (256, 8 * 8), (48, 48 * 8)])
 def test_the_partial_results_of_a_tree_are_in_shared_memory(threads, bytes_):
     f = summed(threads)
-    (facts,) = [each for each in f.facts() if each.threads[0] == threads]
+    (facts,) = [each for each in f.cost("kernels") if each.threads[0] == threads]
     assert facts.shared_bytes == bytes_
     found = find_nvcc(open_cache())
     if isinstance(found, str):
@@ -211,7 +211,7 @@ def test_the_compiler_reports_the_registers_and_agrees_on_shared_memory():
         pytest.skip(found)
     f = transposed(tm.float32, 1)
     kernel = f.compile(device="gpu", architectures=["sm_75", "sm_90"])
-    (facts,) = f.facts(kernel)
+    (facts,) = f.cost("kernels", kernel)
     (reported,) = kernel.resources.values()
     assert facts.registers == {75: reported["sm_75"].registers, 90: reported["sm_90"].registers}
     assert reported["sm_90"].shared_bytes == facts.shared_bytes == 4 * 32 * 33

@@ -20,7 +20,7 @@ def test_a_polynomial_is_found_from_its_values() -> None:
 
 def test_polynomials_are_exact_counts_at_large_sizes() -> None:
     f = pictured.tiled()
-    found, cost = f.symbolic_cost(), f.cost(N=1000, M=2000)
+    found, cost = f.cost("symbolic"), f.cost(N=1000, M=2000)
     for name in ("operations", "accessed", "distinct", "compulsory", "through_tiles"):
         assert found[name](N=1000, M=2000) == getattr(cost, name), name
     assert str(found["accessed"]) == "accessed = 40*N*M"
@@ -32,7 +32,7 @@ def test_polynomials_are_exact_counts_at_large_sizes() -> None:
 
 def test_each_class_of_remainders_has_polynomials_of_its_own() -> None:
     f = pictured.tiled()
-    found, cost = f.symbolic_cost(remainders={"N": 1, "M": 3}), f.cost(N=101, M=203)
+    found, cost = f.cost("symbolic", remainders={"N": 1, "M": 3}), f.cost(N=101, M=203)
     for name in ("operations", "distinct", "through_tiles"):
         assert found[name](N=101, M=203) == getattr(cost, name), name
     with pytest.raises(tm.ArgumentError, match=r"operations is fitted for N = 4\*n \+ 1 >= 9, not for 100"):
@@ -40,19 +40,19 @@ def test_each_class_of_remainders_has_polynomials_of_its_own() -> None:
 
 
 def test_without_tiles_one_polynomial_is_for_all_sizes() -> None:
-    found = pictured.product().symbolic_cost()
+    found = pictured.product().cost("symbolic")
     assert str(found["operations"]) == "operations = 2*N**3"
     assert found["compulsory"](N=777) == 3 * 4 * 777**2
     with pytest.raises(tm.ArgumentError, match="operations: give N"):
         found["operations"](M=3)
     with pytest.raises(tm.ArgumentError, match="there is no count 'bytes': operations"):
         found["bytes"]
-    alone = pictured.plain().symbolic_cost(M=10)
+    alone = pictured.plain().cost("symbolic", M=10)
     assert str(alone["operations"]) == "operations = 60*N + 60"
 
 
 def test_messages_between_ranks_are_counted_too() -> None:
-    found = pictured.distributed().symbolic_cost()
+    found = pictured.distributed().cost("symbolic")
     moved = pictured.distributed().cost(C=1000).communication.transfers
     assert found["moved"](C=1000) == sum(each.bytes for each in moved)
 
@@ -76,8 +76,8 @@ def test_a_count_with_which_held_out_sizes_disagree_has_no_polynomial() -> None:
 def test_what_cannot_be_fitted_is_refused() -> None:
     f = pictured.plain()
     with pytest.raises(tm.ArgumentError, match="all sizes are given"):
-        f.symbolic_cost(N=3, M=4)
+        f.cost("symbolic", N=3, M=4)
     with pytest.raises(tm.ArgumentError, match="has the parameters N, M, and no K"):
-        f.symbolic_cost(K=3)
+        f.cost("symbolic", K=3)
     with pytest.raises(tm.ArgumentError, match="has the parameters N, M, and no K"):
-        f.symbolic_cost(remainders={"K": 3})
+        f.cost("symbolic", remainders={"K": 3})

@@ -1,4 +1,4 @@
-"""`f.memory`: the bytes of each moment beside arrays counted stage by stage, the peak beside that of the kernel."""
+"""`f.cost("memory")`: the bytes of each moment beside arrays counted stage by stage, the peak beside the kernel's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stages(seed: int, count: int = 8) -> tuple[tm.Function, list[set[int]]]:
 @pytest.mark.parametrize("seed", range(6))
 def test_each_stage_has_the_bytes_of_the_arrays_that_live(seed: int) -> None:
     f, live = stages(seed)
-    found = f.memory(N=7, M=5)
+    found = f.cost("memory", N=7, M=5)
     by_stage = {moment.first.split("[")[0]: moment.bytes("memory") for moment in found.moments if moment.first}
     assert found.peak == 4 * 35 * max(map(len, live))
     for k, arrays in enumerate(live):
@@ -59,7 +59,7 @@ def rod(by: int | None) -> tm.Function:
 
 @pytest.mark.parametrize(("by", "levels"), [(None, 21), (2, 2), (5, 5)])
 def test_a_fold_leaves_its_levels(by: int | None, levels: int) -> None:
-    found = rod(by).memory(T=20, N=100)
+    found = rod(by).cost("memory", T=20, N=100)
     assert found.peak == levels * 800
     assert found.peaks == rod(by).compile().temporary_bytes(T=20, N=100)
     assert [each.arrays for each in found.largest] == [("u",)]
@@ -73,26 +73,26 @@ def test_arrays_of_threads_count_for_each_thread() -> None:
     f.outputs(out)
     row.compute_at(out, i)
     out.parallelize(i)
-    assert f.memory(N=50).peak == 3000 * 8
-    assert f.memory(N=50, threads=3).peak == 3 * 3000 * 8
-    assert f.memory(N=50, threads=3).peaks == f.compile(threads=3).temporary_bytes(N=50)
+    assert f.cost("memory", N=50).peak == 3000 * 8
+    assert f.cost("memory", N=50, threads=3).peak == 3 * 3000 * 8
+    assert f.cost("memory", N=50, threads=3).peaks == f.compile(threads=3).temporary_bytes(N=50)
     with pytest.raises(tm.ArgumentError, match="threads=0: give the number of threads, 1 at least"):
-        f.memory(N=50, threads=0)
+        f.cost("memory", N=50, threads=0)
 
 
 def test_the_text_says_what_makes_the_peak_and_when() -> None:
     f, _ = stages(1, 4)
-    text = str(f.memory(N=2, M=3))
+    text = str(f.cost("memory", N=2, M=3))
     assert text.splitlines()[0] == "stages at N=2, M=3"
-    assert "memory: at most 72 bytes, while s" in text and "in turns" not in str(rod(2).memory(T=3, N=4))
+    assert "memory: at most 72 bytes, while s" in text and "in turns" not in str(rod(2).cost("memory", T=3, N=4))
     plain = tm.Function("plain", params=[N])
     a = plain.input("a", tm.float64, [N])
     plain.outputs(plain.computation("b", {i: N}, a[i] + 1))
-    assert str(plain.memory(N=3)).endswith("no temporaries") and plain.memory(N=3).peak == 0
+    assert str(plain.cost("memory", N=3)).endswith("no temporaries") and plain.cost("memory", N=3).peak == 0
 
 
 def test_the_picture_has_a_bar_for_each_array_and_moment() -> None:
-    found = stages(2)[0].memory(N=7, M=5)
+    found = stages(2)[0].cost("memory", N=7, M=5)
     drawn = ET.fromstring(found.picture())
     bars = [each for each in drawn.iter("{http://www.w3.org/2000/svg}rect") if len(each)]
     assert len(bars) == sum(len(moment.held) for moment in found.moments if moment.first)
@@ -102,7 +102,7 @@ def test_the_picture_has_a_bar_for_each_array_and_moment() -> None:
 def test_what_cannot_be_said_is_refused() -> None:
     f, _ = stages(3, 3)
     with pytest.raises(tm.ArgumentError, match="M"):
-        f.memory(N=7)
+        f.cost("memory", N=7)
     f["s1"].fold(i, 1)
     with pytest.raises(tm.LegalityError):
-        f.memory(N=7, M=5)
+        f.cost("memory", N=7, M=5)

@@ -93,7 +93,7 @@ def test_the_facts_of_a_compiled_kernel_have_its_machine_code(disassembler: str)
     f.derive_transfers()
     kernel = f.compile(device="gpu", architectures=["sm_80"], fast=["contract"])
     ((by_architecture),) = kernel.machine_code().values()
-    (facts,) = f.facts(kernel)
+    (facts,) = f.cost("kernels", kernel)
     assert facts.code == {80: by_architecture["sm_80"]}
     assert facts.code[80].fused >= 1 and facts.code[80].spills == 0 and facts.code[80].barriers == 0
     assert f"sm_80: {facts.code[80]}" in facts.lines()

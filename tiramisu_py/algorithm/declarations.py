@@ -50,9 +50,9 @@ class Input:
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
     has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension), `permutation`, and `injective`
     (no two elements are equal; the user says ``distinct=True``). One that `covers` E positions begins at 0 and ends at
-    E: its runs have each position once. One that `inverts` another one has, run by run, the positions at which that has
-    the number of the run, in their order. One of `distinct` has for each position the number of its
-    combination of keys.
+    E: its runs have each position once, and the run of a position is looked up in an array, or found by a `search`. One
+    that `inverts` another one has, run by run, the positions at which that has the number of the run, in their order.
+    One of `distinct` has for each position the number of its combination of keys.
     `device` says where the caller has it: the number of a GPU, or None for the host; if it is `mapped`, GPUs address it
     there. `strides` are the distances of neighbours in each dimension, in elements; None for an array that is
     contiguous, row by row. If the caller's array has extents that are products, ``[N * M]``, they are `passed`, and
@@ -72,6 +72,7 @@ class Input:
     strides: tuple[Expr, ...] | None = None
     passed: tuple[Expr, ...] | None = None
     covers: Expr | None = None
+    search: bool = False
     inverts: InverseOf | None = None
     distinct: DistinctOf | None = None
     mapped: bool = False

@@ -53,8 +53,8 @@ def show(given: Namespace) -> Found:
 def _shown(f: Function, given: Namespace) -> str:
     """The history of one computation, the commands, or the pseudocode."""
     if given.explain:
-        return str(f.explain(given.explain))
-    return "\n".join(map(str, f.commands)) if given.commands else f.pseudocode()
+        return str(f.show("history", given.explain))
+    return "\n".join(map(str, f.commands)) if given.commands else f.show("pseudocode")
 
 
 def _other(given: Namespace) -> Function:
@@ -66,7 +66,7 @@ def _other(given: Namespace) -> Function:
 
 def _two(f: Function, g: Function) -> Found:
     """The pseudocode of two schedules in two columns."""
-    texts = [each.pseudocode() for each in (f, g)]
+    texts = [each.show("pseudocode") for each in (f, g)]
     left, right = (text.splitlines() for text in texts)
     width = max(map(len, left))
     rows = itertools.zip_longest(left, right, fillvalue="")
@@ -87,7 +87,7 @@ def _picture(f: Function, given: Namespace) -> Found:
     """The picture of a function, as an HTML file."""
     sizes: dict[str, Any] = named_sizes(f, given.sizes, needs_all=False)
     try:
-        f.picture(given.output, beside=None if given.beside is None else _other(given), **sizes)
+        f.show("picture", given.output, beside=None if given.beside is None else _other(given), **sizes)
     except SavedError as error:
         raise ScriptError(str(error)) from error
     return given.output, {"picture": given.output}, True
@@ -100,7 +100,7 @@ def emit_text(given: Namespace) -> Found:
     """
     processor = toolchain.processor_for(given.target)
     found = told_apart(given.script, given.function)
-    made = {name: dict(backends.emit(f.lowered(processor.vector_bytes))) for name, f in found.items()}
+    made = {name: dict(backends.emit(f.show("lowered", processor.vector_bytes))) for name, f in found.items()}
     files = {
         f"{own}/{name}" if _share_names(found) else name: text
         for own, each in made.items()

@@ -189,7 +189,7 @@ def _shifts(program: Program, statement: Statement, waits: Waiting) -> list[int]
     if statement.loops and not (known and all(map(sets.is_constant, by)) and _names_loops(program, awaited, waits)):
         raise CommandError(
             f"commands cannot make the wait {statement.name} for the operations that each iteration of "
-            f"{', '.join(program.loop_names(statement))} has started: pseudocode() shows it"
+            f'{", ".join(program.loop_names(statement))} has started: show("pseudocode") shows it'
         )
     return [sets.constant_of(form) for form in by]
 

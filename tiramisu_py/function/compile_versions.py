@@ -99,7 +99,7 @@ def _made(make: Callable[[Target], Function], name: str, compiler: str | None) -
         if not isinstance(f, Function):
             raise ArgumentError(f"make returned {f!r:.60} for {name}: let it return a scheduled tm.Function")
         f = f.copy()  # make may change the same function again for the next processor
-        return _Made(name, f, _on_the_host(f.lowered(processor.vector_bytes)))
+        return _Made(name, f, _on_the_host(f.show("lowered", processor.vector_bytes)))
     except TiramisuError as error:
         error.add_note(f"in the version for {name}")
         raise

@@ -21,11 +21,16 @@ from tiramisu_py.function.handles.segments import InverseRuns, Segments
 from tiramisu_py.program.initial import with_group, with_input
 from tiramisu_py.rewriting.compaction import keys_of
 
+#: How loops may find the run of a position.
+FOUND = ("array", "search")
+
 
 class RunDeclarations(Declarations):
     """Declarations of what a function takes, computes and returns; runs among that."""
 
-    def segments(self, name: str, count: Operand, *, of: Operand, dtype: DType = int32) -> Segments:
+    def segments(
+        self, name: str, count: Operand, *, of: Operand, dtype: DType = int32, found: str = "array"
+    ) -> Segments:
         """Declare that positions 0 to `of` lie in `count` runs, one after the other: rows of a sparse matrix, edges of
         one type, items of one batch.
 
@@ -38,9 +43,14 @@ class RunDeclarations(Declarations):
                 -->   start = f.input("rows", tm.int32, [N + 1], values=(0, P + 1), monotone=True)
                       y = f.reduction("y", {n: N}, {p: (start[n], start[n + 1])}, tm.sum, value[p] * x[column[p]])
 
-        Values in runs are kept by position. Raises `DeclarationError`.
+        Values in runs are kept by position. `found` is how loops that go through positions first find the run of each:
+        in an ``"array"`` of the numbers of runs, which is made at a call (as COO has them), or by a binary ``"search"``
+        among the beginnings (CSR), which takes no memory. Programs are the same otherwise. Raises `DeclarationError`.
         """
-        self._program = with_input(self._program, _segments(self._program.algorithm, name, count, of, dtype))
+        if found not in FOUND:
+            raise DeclarationError(f"the segments {name} have found={found!r}: give {' or '.join(map(repr, FOUND))}")
+        declared = replace(_segments(self._program.algorithm, name, count, of, dtype), search=found == "search")
+        self._program = with_input(self._program, declared)
         return Segments(self, name)
 
     def inverse(self, name: str, index: Input) -> InverseRuns:

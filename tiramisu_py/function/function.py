@@ -15,16 +15,17 @@ from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.applying.public_commands import function_command
 from tiramisu_py.function.arrays import ArrayDeclarations
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
+from tiramisu_py.function.costs import Costs
 from tiramisu_py.function.declaring_runs import RunDeclarations
 from tiramisu_py.function.handles.bands import apply_skew_for, nest_of
 from tiramisu_py.function.handles.computations import Computation, Input, Part, Reduction, Selection
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
+from tiramisu_py.function.handles.old_words import OldLooks
 from tiramisu_py.function.handles.operations import Barrier, Transfer, Wait
 from tiramisu_py.function.handles.segments import InverseRuns, Segments
 from tiramisu_py.function.handles.several import Several, chosen
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.saving.files import damaged, read, written
-from tiramisu_py.function.showing import Showing
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -46,7 +47,7 @@ def _barrier(f: Function, made: PlaceBarrier, before: Program) -> Barrier:
 
 
 @own_class
-class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
+class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Costs, OldLooks, AutomaticSchedules):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::

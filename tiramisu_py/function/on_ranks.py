@@ -141,7 +141,7 @@ class OnRanks(Results):
             _check_rank(number, "number")
         arguments, params = self._arguments((), given)
         given_values = checked_arguments(self.algorithm, arguments, params)
-        results = self._interpreted(self.lowered(), given_values, number=number, seed=seed)
+        results = self._interpreted(self._lowered_loops(), given_values, number=number, seed=seed)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _interpreted(

@@ -1,9 +1,12 @@
-"""The results of a schedule: its proof, its source text, a compiled kernel, and the oracle."""
+"""The results of a schedule: its proof, its source text, a compiled kernel, and the oracle.
+
+Translation validation: the loops of a function after each pass, run beside what the algorithm says.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,20 +14,18 @@ from typing import Any, TypeVar
 
 import islpy as isl
 import numpy as np
+import numpy.typing as npt
 
-from tiramisu_py import backends, ir, lower, passes, sets, toolchain, view
+from tiramisu_py import backends, interpret, ir, lower, passes, sets, toolchain, view
 from tiramisu_py.algorithm.domains.extents import default_place
 from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, extents
 from tiramisu_py.derive.completion import as_proven
-from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
-from tiramisu_py.function.applying.applied import AppliedStatements
+from tiramisu_py.errors import ArgumentError, CompilerDefect, DeclarationError, LegalityError
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.saving.files import write_certificate
 from tiramisu_py.function.scheduled_values import checked_threads, in_scheduled_order, interpreted
-from tiramisu_py.function.validation import validated
-from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.progress import step
@@ -35,7 +36,7 @@ from tiramisu_py.proof.rounding import check_rounding
 from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
 
-#: The sizes of vectors that `lowered` knows.
+#: The sizes of vectors that loops are lowered for.
 VECTOR_BYTES = (8, 16, 32, 64)
 
 _Found = TypeVar("_Found")
@@ -78,14 +79,8 @@ class Results(Scheduled):
         with step(f"{self.name}: proof", "fewer symbolic sizes (assume= fixes them) make simpler sets"):
             return check(program, completion=as_proven)
 
-    def lowered(self, vector_bytes: int = 64, *, until: str | None = None) -> view.ReadableLoops:
-        """The loops that will be emitted, for a processor with vectors of this size; they print as pseudocode.
-
-        ``print(f.lowered(until="vectorize"))`` shows the loops after the pass of that name; the [page of
-        passes](passes.md) lists the names. A kernel runs the same passes up to that one, if it has it. Raises
-        `LegalityError` for a program that the proof refuses, and `ArgumentError`, with the names of all passes, if
-        there is no such pass, and for a size that is not a power of two from 8 to 64.
-        """
+    def _lowered_loops(self, vector_bytes: int = 64, *, until: str | None = None) -> view.ReadableLoops:
+        """The loops that are emitted, or those after a pass; kept until the program, or what is asked, changes."""
         asked, kept = (vector_bytes, until), self._lowered
         if kept is None or kept[0] is not self._program or kept[1] != asked:
             kept = self._lowered = (self._program, asked, self._loops(vector_bytes, until))
@@ -105,7 +100,7 @@ class Results(Scheduled):
     def _require_vectors(self, vector_bytes: object) -> None:
         if vector_bytes not in VECTOR_BYTES:
             said = "name a pass by until=" if isinstance(vector_bytes, str) else "choose 8, 16, 32 or 64"
-            raise ArgumentError(f"lowered: vectors of {vector_bytes!r} bytes: {said}")
+            raise ArgumentError(f'show("lowered"): vectors of {vector_bytes!r} bytes: {said}')
 
     def _require_outputs(self) -> None:
         if not self.algorithm.outputs:
@@ -118,30 +113,8 @@ class Results(Scheduled):
         the processor `target`, named as for `compile`. `Kernel.source` is what was compiled. Raises `ToolchainError`
         for a name that the compiler does not know.
         """
-        return dict(
-            backends.emit(self.lowered() if target is None else self.lowered(toolchain.target(target).vector_bytes))
-        )
-
-    def facts(self, kernel: toolchain.Kernel | None = None) -> tuple[view.KernelFacts, ...]:
-        """The static facts of each GPU kernel: its threads, its shared memory, the cost of a warp's accesses.
-
-        With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported and,
-        if nvdisasm is installed (extra ``tuning``), the machine code: `KernelFacts.code`. Raises `LegalityError` for a
-        program that the proof refuses.
-        """
-        function = self.lowered()
-        names, gpu = backends.kernel_names(function), function.gpu
-        reported = {} if kernel is None else kernel.resources
-        code = {} if kernel is None or toolchain.find_nvdisasm() is None else kernel.machine_code()
-        return tuple(
-            view.kernel_facts(
-                each,
-                {a: found.registers for a, found in _by_number(reported.get(names[each.name], {}), gpu).items()},
-                _by_number(code.get(names[each.name], {}), gpu),
-                gathers=True,
-            )
-            for each in function.kernels
-        )
+        vector_bytes = 64 if target is None else toolchain.target(target).vector_bytes
+        return dict(backends.emit(self._lowered_loops(vector_bytes)))
 
     def compile(
         self,
@@ -227,7 +200,9 @@ class Results(Scheduled):
                     "mpirun"
                 )
             given, count = checked_arguments(self.algorithm, arguments, params), checked_threads(threads)
-            return in_scheduled_order(self.check(), lambda: self._interpreted(self.lowered(), given, threads=count))
+            return in_scheduled_order(
+                self.check(), lambda: self._interpreted(self._lowered_loops(), given, threads=count)
+            )
         self._add_in_place(arguments, params)
         results = evaluate(self.algorithm, arguments, params)
         ordered = [results[name] for name in self.algorithm.output_arrays]
@@ -301,37 +276,9 @@ class Results(Scheduled):
         shape = self.algorithm.inputs[over].shape
         return len(own) == len(shape) and all(a.same_as(b) for a, b in zip(own, shape, strict=True))
 
-    def explain(self, computation: str | AppliedStatements) -> view.Explanation:
-        """The history of a computation: the commands that changed it, with its loops and storage before and after.
-
-        ::
-
-            print(f.explain("down"))
-
-        Commands on other computations are listed where they changed the loops or the storage of this one. Raises
-        `DeclarationError` if there is no such computation.
-        """
-        name = str(computation if isinstance(computation, str) else getattr(computation, "name", ""))
-        if name not in self.algorithm.computations:
-            known = ", ".join(self.algorithm.computations) or "none yet"
-            raise DeclarationError(f"{self.name} has no computation {computation!r} to explain: it has {known}")
-        return view.explained(self._program, name)
-
-    def loop_nests(self) -> str:
-        """The loops as the commands have made them so far, with their tags, and the statements inside.
-
-        Unlike `pseudocode` it needs no outputs and no proof, so that it shows any step of a schedule.
-        """
-        return view.loop_nests(self._program) + "\n"
-
     def _repr_html_(self) -> str:
         """In a notebook: the loops."""
-        return as_html(f"{self!r}\n{self.loop_nests()}")
-
-    def pseudocode(self) -> str:
-        """The scheduled loops as text, to be read."""
-        self._require_outputs()
-        return view.pseudocode(lower.lower(self.completed))
+        return as_html(f"{self!r}\n{view.loop_nests(self._program)}\n")
 
 
 @dataclass(frozen=True)
@@ -364,7 +311,7 @@ def emission(
     fast = options.get("fast", ())
     toolchain.fast_flags(fast)  # refuses what is no name
     check_rounding(f.algorithm, fast)
-    function: ir.LoopFunction = f.lowered(toolchain.processor_for(target, compiler).vector_bytes)
+    function: ir.LoopFunction = f._lowered_loops(toolchain.processor_for(target, compiler).vector_bytes)
     for option, given in (("trace", trace), ("page_lock", page_lock)):
         if not isinstance(given, bool):
             raise ArgumentError(f"{option}={given!r}: give True or False")
@@ -379,7 +326,60 @@ def emission(
     return Emission(sources, compiled)
 
 
-def _by_number(found: Mapping[str, _Found], gpu: GpuTarget) -> dict[int, _Found]:
-    """Findings for each architecture, by the architecture's number: 90 for "sm_90"."""
-    numbers = {name.removeprefix(gpu.architecture): each for name, each in found.items()}
-    return {int(number): each for number, each in numbers.items() if number.isdecimal()}
+Array = npt.NDArray[Any]
+
+
+def validated(
+    stages: Iterable[passes.Stage],
+    run: Callable[[ir.LoopFunction], Sequence[Array]],
+    wanted: Sequence[Array],
+    exact: bool,
+) -> tuple[str, ...]:
+    """The names of the stages that changed the loops; all of them are sound, and `run` gives the outputs `wanted`.
+
+    Raises `CompilerDefect` for the first one that is not. Outputs are compared bit for bit if they are to be `exact`.
+    """
+    changed, before = list[str](), None
+    try:
+        for stage in stages:
+            said, now = next(stage.faults(), ""), passes.shape(stage.function)
+            if not said and now != before:
+                said = _wrong(stage.function, run, wanted, exact)
+                changed.append(stage.name)
+            if said:
+                raise CompilerDefect(f"the loops are wrong after {stage.name}: {said}")
+            before = now
+    except passes.PassFailedError as error:
+        raise CompilerDefect(f"a pass failed, {error}") from error
+    return tuple(changed)
+
+
+def _wrong(
+    function: ir.LoopFunction, run: Callable[[ir.LoopFunction], Sequence[Array]], wanted: Sequence[Array], exact: bool
+) -> str:
+    """The first output that some loops do not compute; empty if there is none."""
+    try:
+        results = run(function)
+    except interpret.InterpretError as error:
+        return str(error)
+    for name, found, expected in zip(function.outputs, results, wanted, strict=True):
+        right = np.reshape(expected, found.shape)
+        odd = np.argwhere(~_alike(found, right, exact))
+        if len(odd):
+            at = tuple(map(int, odd[0]))
+            return f"{name}{list(at)} is {found[at]}, not {right[at]}"
+    return ""
+
+
+def _alike(found: Array, wanted: Array, exact: bool) -> npt.NDArray[np.bool_]:
+    """The elements that are equal: in all bits, but for those of NaN, or within half the digits of their type."""
+    if found.dtype.kind not in "fV" or not exact:
+        near = _near(found, wanted) if found.dtype.kind == "f" else found == wanted
+        return np.asarray(near)
+    bits = [np.ascontiguousarray(each).view(f"u{each.dtype.itemsize}") for each in (found, wanted)]
+    return np.asarray((bits[0] == bits[1]) | ((found != found) & (wanted != wanted)))
+
+
+def _near(found: Array, wanted: Array) -> npt.NDArray[np.bool_]:
+    digits = float(np.sqrt(np.finfo(found.dtype).eps))
+    return np.isclose(found, wanted, rtol=digits, atol=digits, equal_nan=True)

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from tiramisu_py import counting
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.derive.as_commands import derived_commands
 from tiramisu_py.derive.derive_transfers import DeriveTransfers
@@ -113,14 +112,3 @@ class TransferCommands(Scheduled):
         none: no command can express computations that were cut (overlap=) or computed twice (depth=).
         """
         return script_lines(derived_commands(self._program))
-
-    def communication(self, **params: int) -> counting.Communication:
-        """The traffic of the transfers at these sizes: elements, bytes and operations, in total and of each transfer.
-
-        Between ranks it counts messages: `elements`, `bytes` and `messages` of all ranks, ``of_rank(1).sent`` and
-        ``.received`` of one, `by_rank` of each, and ``channels()`` for each pair of ranks. With blocks that have bounds
-        known at run time it counts the messages of the one rank with these bounds. `in_place` lists what GPUs read and
-        write in unified arrays (``memory=tm.HOST_MAPPED``), which nothing moves. Raises `ArgumentError` for a
-        parameter without a value.
-        """
-        return counting.communication(self._program, params)

@@ -5,13 +5,15 @@ Channels are the last index of pictures, and the lanes of vectors; or pictures a
 
 from __future__ import annotations
 
-from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
+from collections.abc import Mapping
+
+from tiramisu_py import Combine, Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, accesses, linear, readers_of
 from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
-from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
 from tiramisu_py.records import dataclass
 
 
@@ -139,7 +141,9 @@ ROW = 64 << 10
 
 
 @own_call_of("tm.recipes")
-def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
+def convolution(
+    result: Computation, *, cpu: Cpu | Target | str | None = None, sizes: Mapping[str, int] | None = None
+) -> AppliedCommands:
     """Schedule a convolution, and the pointwise computation that reads its sums.
 
     ::
@@ -171,30 +175,95 @@ def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -
     Then pixels are the lanes, in tiles of a few channels by several vectors, and the copied rows have the channels of
     one row together, with the pixels of one stride side by side.
 
+    `sizes` are given by name, instead of those that follow from the processor: `rows` of a block, `pixels` and
+    `channels` of a tile; `threads`, at most so many. With `parts` of 2 or more it is the blocks of 64 summed channels
+    that threads share, for few pixels with many channels (of NHWC): so many partial results are summed side by side, if
+    there are as many threads, each of a range of blocks, and added in the end, before `result` reads them; which bits
+    the sums have then depends on the number of threads.
+
     Raises `ArgumentError` for what is no such convolution, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
     """
     recipe = Recipe("convolution", [result])
     found = convolution_of(recipe, result)
-    chosen = processor("convolution", cpu)
+    chosen, given = processor("convolution", cpu), sizes or {}
     with recipe.together():
         if found.channel is None:
-            _depthwise(recipe, found, PixelTiles.of(found.total, chosen, depthwise=True))
+            pixels = PixelTiles.of(found.total, chosen, depthwise=True).replaced(given)
+            _require_one_part(found, pixels.parts, "sums over no channels")
+            _depthwise(recipe, found, pixels)
         elif found.planes:
-            _planes(recipe, found, found.channel, PlaneTiles.of(found.total, chosen))
+            planes = PlaneTiles.of(found.total, chosen).replaced(given)
+            _require_one_part(found, planes.parts, "reads planes (NCHW)")
+            _planes(recipe, found, found.channel, planes)
         else:
-            _dense(recipe, found, found.channel, PixelTiles.of(found.total, chosen, depthwise=False))
+            pixels = PixelTiles.of(found.total, chosen, depthwise=False).replaced(given)
+            (_dense if pixels.parts == 1 else _in_shared_parts)(recipe, found, found.channel, pixels)
     return recipe.commands()
+
+
+@own_call_of("tm.recipes")
+def convolution_space(result: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
+    """Values of the `sizes` of `convolution` around those that follow from `cpu` (default: this machine's), for `tune`
+    and `input_aware`.
+
+    ::
+
+        space = tm.recipes.convolution_space(declared()["result"])      # {"rows": [...], "pixels": [...], ...}
+        tm.tune(make, space, where=lambda pixels, channels, **_: (pixels + 1) * channels <= room, ...)
+
+    The sums of a tile and a vector of each of its channels should fit in the registers, as the condition here says. On
+    several cores there are also `parts` and `threads`, one or as many as cores. Raises `ArgumentError`.
+    """
+    recipe = Recipe("convolution_space", [result])
+    found = convolution_of(recipe, result)
+    chosen = processor("convolution_space", cpu)
+    depthwise = found.channel is None
+    space: dict[str, list[int]]
+    if found.planes and not depthwise:
+        planes = PlaneTiles.of(found.total, chosen)
+        space = {"rows": _around(planes.rows), "channels": _around(planes.channels), "pixels": _around(planes.pixels)}
+    else:
+        pixels = PixelTiles.of(found.total, chosen, depthwise)
+        widths = {pixels.lanes * vectors for vectors in (1, 2, 4) if pixels.lanes * vectors <= MOST_LANES}
+        space = {
+            "rows": _around(pixels.rows),
+            "pixels": sorted({*range(2, MOST_PIXELS + 1, 4), pixels.pixels}),
+            "channels": sorted(widths),
+        }
+    if chosen.cores > 1:
+        space |= {"parts": [1, chosen.cores]} if not (found.planes or depthwise) else {}
+        space["threads"] = [1, chosen.cores]
+    return space
+
+
+def _around(size: int) -> list[int]:
+    """A size, and half and twice of it."""
+    return sorted({max(size // 2, 1), size, 2 * size})
+
+
+def _require_one_part(found: Convolution, parts: int, why: str) -> None:
+    """Refuse parts of sums that have no blocks of channels as their last index."""
+    if parts > 1:
+        raise ArgumentError(
+            f"convolution: parts is {parts}, and {found.total} {why}: parts are of the channels of pictures that have "
+            "them as their last index (NHWC); leave parts out"
+        )
 
 
 @dataclass(frozen=True)
 class PixelTiles:
-    """The sizes of a schedule: rows of a block, pixels and channels of a tile, lanes."""
+    """The sizes of a schedule: rows of a block, pixels and channels of a tile, lanes.
+
+    `parts` is the number of partial results that are summed side by side, `threads` that of threads (None: of all).
+    """
 
     rows: int
     pixels: int
     channels: int
     lanes: int
+    parts: int = 1
+    threads: int | None = None
 
     @classmethod
     def of(cls, total: Computation, cpu: Cpu, depthwise: bool) -> PixelTiles:
@@ -204,6 +273,10 @@ class PixelTiles:
         vectors = 1 if depthwise else min(2, MOST_LANES // lanes)
         pixels = min(cpu.rows_of_sums(vectors), MOST_PIXELS)
         return cls(rows, max(pixels // 2, 1) if depthwise else pixels, vectors * lanes, lanes)
+
+    def replaced(self, given: Mapping[str, int]) -> PixelTiles:
+        """The sizes, those that the user gives instead; raises `ArgumentError`."""
+        return with_sizes(self, "convolution", given, fixed="lanes")
 
 
 def _tiles(recipe: Recipe, found: Convolution, sizes: PixelTiles, inner: bool) -> tuple[Iter, Iter]:
@@ -215,7 +288,7 @@ def _tiles(recipe: Recipe, found: Convolution, sizes: PixelTiles, inner: bool) -
     result.tile(x, f, sizes.pixels, sizes.channels, x0, f0, x1, f1)
     tiles = (y1, x0, f0) if inner else (f0, y1, x0)
     result.reorder(*found.outer, y0, *tiles, x1, f1)
-    result.parallelize(*found.outer, y0)
+    result.parallelize(*found.outer, y0, threads=sizes.threads)
     result.unroll(x1, remainder="specialize")
     result.vectorize(f1, sizes.channels, remainder="mask")
     found.total.compute_at(result, tiles[-1])
@@ -230,11 +303,41 @@ def _dense(recipe: Recipe, found: Convolution, channel: Iter, sizes: PixelTiles)
     c0, c1 = recipe.fresh(f"{channel.name}0"), recipe.fresh(f"{channel.name}1")
     total.update.split(channel, TOGETHER, c0, c1)
     total.update.reorder(c0, *found.taps, c1, found.column, found.filter)
-    total.update.unroll(c1, 2)
-    total.unroll(found.column, remainder="specialize")
-    total.vectorize(found.filter, sizes.channels, remainder="pad")
-    _copy_picture(recipe, found, y0, channel, sizes)
-    _pack_weights(recipe, found, channel, sizes)
+    _in_registers(found, total, c1, sizes)
+    _copy_picture(recipe, found, total, y0, channel, sizes)
+    _pack_weights(recipe, found, total, channel, sizes)
+
+
+def _in_registers(found: Convolution, sums: Reduction, channel: Iter, sizes: PixelTiles) -> None:
+    """Unroll the sums of a tile that are in registers, and the innermost loop over channels."""
+    sums.update.unroll(channel, 2)
+    sums.unroll(found.column, remainder="specialize")
+    sums.vectorize(found.filter, sizes.channels, remainder="pad")
+
+
+def _in_shared_parts(recipe: Recipe, found: Convolution, channel: Iter, sizes: PixelTiles) -> None:
+    """Sums over taps and blocks of channels, which threads share: each adds to results of its own."""
+    result, total, update, fresh = found.result, found.total, found.total.update, recipe.fresh
+    y, x, f = found.row, found.column, found.filter
+    y0, y1, x0, f0, x1, f1 = (fresh(f"{i.name}{n}") for i, n in ((y, 0), (y, 1), (x, 0), (f, 0), (x, 1), (f, 1)))
+    c0, c1 = fresh(f"{channel.name}0"), fresh(f"{channel.name}1")
+    update.split(channel, TOGETHER, c0, c1)
+    tile = update.rfactor(c0)
+    total.split(y, sizes.rows, y0, y1)
+    total.tile(x, f, sizes.pixels, sizes.channels, x0, f0, x1, f1)
+    update.reorder(c0, *found.outer, y0, f0, y1, x0, x1, f1)
+    update.parallelize(c0, combine=Combine.PRIVATE, threads=min(sizes.parts, sizes.threads or sizes.parts))
+    total.init.parallelize(*found.outer, y0, threads=sizes.threads)
+    total.unroll(x1, remainder="specialize")
+    total.vectorize(f1, sizes.channels, remainder="mask")
+    tile.compute_at(update, x0)
+    tile.store_in(Memory.REGISTER)
+    tile.update.reorder(*found.taps, channel, x, f)
+    _in_registers(found, tile, channel, sizes)
+    _copy_picture(recipe, found, tile, y0, channel, sizes)
+    _pack_weights(recipe, found, tile, channel, sizes)
+    result.parallelize(*found.outer, y, threads=sizes.threads)
+    result.vectorize(f, sizes.lanes, remainder="mask")
 
 
 def _depthwise(recipe: Recipe, found: Convolution, sizes: PixelTiles) -> None:
@@ -252,12 +355,14 @@ def _depthwise(recipe: Recipe, found: Convolution, sizes: PixelTiles) -> None:
 
 @dataclass(frozen=True)
 class PlaneTiles:
-    """The sizes of a schedule of planes: rows of a block, channels and pixels of a tile, lanes."""
+    """The sizes of a schedule of planes: rows of a block, channels and pixels of a tile, lanes, threads (None: all)."""
 
     rows: int
     channels: int
     pixels: int
     lanes: int
+    parts: int = 1
+    threads: int | None = None
 
     @classmethod
     def of(cls, total: Computation, cpu: Cpu) -> PlaneTiles:
@@ -267,6 +372,10 @@ class PlaneTiles:
         vectors = max(min(cpu.registers // 8, MOST_LANES // lanes), 1)
         channels = cpu.rows_of_sums(vectors)
         return cls(rows, channels, vectors * lanes, lanes)
+
+    def replaced(self, given: Mapping[str, int]) -> PlaneTiles:
+        """The sizes, those that the user gives instead; raises `ArgumentError`."""
+        return with_sizes(self, "convolution", given, fixed="lanes")
 
 
 def _planes(recipe: Recipe, found: Convolution, channel: Iter, sizes: PlaneTiles) -> None:
@@ -278,7 +387,7 @@ def _planes(recipe: Recipe, found: Convolution, channel: Iter, sizes: PlaneTiles
     result.split(f, sizes.channels, f0, f1)
     result.split(x, sizes.pixels, x0, x1)
     result.reorder(*found.outer, y0, f0, y1, x0, f1, x1)
-    result.parallelize(*found.outer, y0)
+    result.parallelize(*found.outer, y0, threads=sizes.threads)
     result.unroll(f1, remainder="specialize")
     result.vectorize(x1, sizes.lanes, remainder="mask", partial="specialize")
     total.compute_at(result, x0)
@@ -332,7 +441,9 @@ def _picture_names(found: Convolution) -> list[str]:
     return [*outer, found.row.name, found.column.name]
 
 
-def _copy_picture(recipe: Recipe, found: Convolution, level: Iter, channel: Iter, sizes: PixelTiles) -> None:
+def _copy_picture(
+    recipe: Recipe, found: Convolution, sums: Reduction, level: Iter, channel: Iter, sizes: PixelTiles
+) -> None:
     """Compute or copy the rows of a block, with the channels of a pixel in parts of constant length."""
     own = own_picture(recipe, found)
     if own is None:
@@ -341,12 +452,13 @@ def _copy_picture(recipe: Recipe, found: Convolution, level: Iter, channel: Iter
         inner = [each.name for each in (found.row, found.column, channel)]
         loops = [recipe.fresh(2 * name) for name in (*outer, *inner)]
         name = recipe.copy_name(found.picture.source, "packed")
-        copy = found.total.update.copy(source, loops, at=level, layout=_in_parts(loops), name=name)
+        copy = sums.update.copy(source, loops, at=level, layout=_in_parts(loops), name=name)
     else:
         copy, loops = own, recipe.loops(own)
         own.store_in(_in_parts(loops))
-        own.compute_at(found.result, level)
-        own.store_at(found.result, level)
+        reader = found.result if sums is found.total else found.total.update
+        own.compute_at(reader, level)
+        own.store_at(reader, level)
     outer_part, part = recipe.fresh(f"{loops[-1].name}0"), recipe.fresh(f"{loops[-1].name}1")
     copy.split(loops[-1], TOGETHER, outer_part, part)
     copy.vectorize(part, sizes.lanes, remainder="mask")
@@ -358,13 +470,13 @@ def _in_parts(loops: list[Iter]) -> list[Expr]:
     return [*outer, channel // TOGETHER, column * TOGETHER + channel % TOGETHER]
 
 
-def _pack_weights(recipe: Recipe, found: Convolution, channel: Iter, sizes: PixelTiles) -> None:
+def _pack_weights(recipe: Recipe, found: Convolution, sums: Reduction, channel: Iter, sizes: PixelTiles) -> None:
     """Copy the weights so that the channels of a tile lie together, in the order in which tiles read them."""
     loops = {index.name: recipe.fresh(2 * index.name) for index in found.weights.indices if isinstance(index, Iter)}
     ff, cc, width = loops[found.filter.name], loops[channel.name], sizes.channels
     layout = [ff // width, cc // TOGETHER, *(loops[tap.name] for tap in found.taps), cc % TOGETHER, ff % width]
     source, name = recipe.function[found.weights.source], recipe.copy_name(found.weights.source, "packed")
-    panels = found.total.update.copy(source, list(loops.values()), layout=layout, name=name)
+    panels = sums.update.copy(source, list(loops.values()), layout=layout, name=name)
     if list(loops)[-1] == found.filter.name:
         outer, inner = recipe.fresh(f"{ff.name}0"), recipe.fresh(f"{ff.name}1")
         panels.split(ff, width, outer, inner)

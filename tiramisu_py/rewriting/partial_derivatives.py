@@ -29,6 +29,7 @@ from tiramisu_py.algorithm.expressions import (
     select,
     unary,
 )
+from tiramisu_py.algorithm.traversal import accesses, iterators
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
@@ -101,6 +102,18 @@ def times(by: Expr, factor: Expr | float) -> Expr:
     return binary("*", by, factor)
 
 
+def divided(by: Expr, divisor: Expr) -> Expr:
+    """A quotient; if the divisor is a value of fewer iterators, the product with its reciprocal, which a row has once.
+
+    ``d_out[i, k] / sqrt(var[i])`` is ``d_out[i, k] * (1 / sqrt(var[i]))``: the last bit may differ.
+    """
+    return times(by, binary("/", 1.0, divisor)) if _is_of_a_row(divisor, by) else binary("/", by, divisor)
+
+
+def _is_of_a_row(divisor: Expr, by: Expr) -> bool:
+    return bool(accesses(divisor)) and iterators(divisor) < iterators(by)
+
+
 def _is_real(dtype: DType) -> bool:
     return dtype.is_float and not isinstance(dtype, TupleType)
 
@@ -121,8 +134,8 @@ def _of_binary(node: Binary) -> Iterator[ValueDependence]:
             yield ValueDependence(left, lambda by: times(by, right))
             yield ValueDependence(right, lambda by: times(by, left))
         case "/":
-            yield ValueDependence(left, lambda by: binary("/", by, right))
-            yield ValueDependence(right, lambda by: unary("-", times(binary("/", by, right), node)))
+            yield ValueDependence(left, lambda by: divided(by, right))
+            yield ValueDependence(right, lambda by: unary("-", times(divided(by, right), _quotient(node, by))))
         case "%":  # left - right * floor(left / right)
             yield ValueDependence(left, _same)
             yield ValueDependence(right, lambda by: unary("-", times(by, binary("//", left, right))))
@@ -130,6 +143,11 @@ def _of_binary(node: Binary) -> Iterator[ValueDependence]:
             yield from _of_power(node)
         case "min" | "max":
             yield from _of_ends(node)
+
+
+def _quotient(node: Binary, by: Expr) -> Expr:
+    """A quotient as a factor beside others by the same divisor: itself, which may be the value of a computation."""
+    return divided(node.left, node.right) if _is_of_a_row(node.right, by) else node
 
 
 def _of_power(node: Binary) -> Iterator[ValueDependence]:
@@ -253,12 +271,12 @@ _CONSTANT = ("floor", "ceil", "rint", "trunc", "popcount", "isnan", "isinf", "is
 
 #: For each function of one argument x, the product of a multiplier and the derivative; y is the value of the function.
 _OF_ONE: dict[str, Callable[[Expr, Expr, Expr], Expr]] = {
-    "sqrt": lambda by, x, y: by / (2.0 * y),
-    "cbrt": lambda by, x, y: by / (3.0 * (y * y)),
+    "sqrt": lambda by, x, y: divided(by, 2.0 * y),
+    "cbrt": lambda by, x, y: divided(by, 3.0 * (y * y)),
     "exp": lambda by, x, y: times(by, y),
     "exp2": lambda by, x, y: times(by, y * math.log(2)),
     "expm1": lambda by, x, y: times(by, y + 1.0),
-    "log": lambda by, x, y: by / x,
+    "log": lambda by, x, y: divided(by, x),
     "log2": lambda by, x, y: by / (x * math.log(2)),
     "log10": lambda by, x, y: by / (x * math.log(10)),
     "log1p": lambda by, x, y: by / (x + 1.0),

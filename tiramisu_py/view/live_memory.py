@@ -56,7 +56,7 @@ class LiveMemory:
 
         ::
 
-            Path("memory.svg").write_text(f.memory(T=200, N=4096).picture())
+            Path("memory.svg").write_text(f.cost("memory", T=200, N=4096).picture())
         """
         most = max(1, self.peaks.get(place, 0))
         shown = [moment for moment in self.moments if moment.first] or list(self.moments)

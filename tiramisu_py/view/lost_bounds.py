@@ -58,6 +58,8 @@ def _lost(program: Program) -> Iterator[tuple[Statement, LostBound, str]]:
         bounds = [bound for guard in statement.guards for bound in conjuncts(guard) if _is_bound(bound)]
         if bounds and any(map(run_bounds(program, statement).is_implied, statement.guards)):
             continue  # by what loops outside say, they have others
+        if bounds and _is_searched(program, statement):
+            continue
         for loop in statement.loops:
             here = [bound for bound in bounds if loop in _loops(program, statement, _positions(bound))]
             found = _reason(program, statement, loop, here) if here else None
@@ -66,6 +68,12 @@ def _lost(program: Program) -> Iterator[tuple[Statement, LostBound, str]]:
                 lost = LostBound(statement.source, statement.role, name, *found)
                 yield statement, lost, " and ".join(map(str, here))
                 break
+
+
+def _is_searched(program: Program, statement: Statement) -> bool:
+    """Whether a search finds the run of each position, of runs that have each position once."""
+    inputs = program.algorithm.inputs
+    return any(inputs[run.start].search for run in run_bounds(program, statement).runs)
 
 
 def _is_bound(condition: Expr) -> bool:

@@ -30,11 +30,12 @@ class Differentiated:
     #: for, and the loops of their terms.
     tiles: tuple[tuple[str, tm.Iter, tuple[tm.Iter, ...]], ...] = ()
 
-    def schedule(self, step: tm.Function, threads: int) -> None:
-        """Schedule a step of the function: sums that are tiles by hand, the rest automatically."""
+    def schedule(self, function: tm.Function, threads: int) -> None:
+        """Schedule the function or its step: sums that are tiles by hand, the rest automatically."""
         for name, channel, terms in self.tiles:
-            in_tiles(step, name, channel, terms)
-        step.auto_schedule(threads=threads)
+            if name in function.algorithm.computations:
+                in_tiles(function, name, channel, terms)
+        function.auto_schedule(threads=threads)
 
     def arguments(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
         """Inputs of these sizes, without weights of outputs, and the sizes themselves."""
@@ -61,14 +62,14 @@ class Differentiated:
 
 
 def in_tiles(step: tm.Function, name: str, channel: tm.Iter, terms: tuple[tm.Iter, ...]) -> None:
-    """Eight channels by sixteen columns of a convolution's sums in registers: a picture is loaded once for eight."""
+    """Eight channels by two vectors of a convolution's sums in registers: a picture is loaded once for eight."""
     whole = step[name]
     sums = whole.accumulate(f"{name}_sums")
-    whole.split(channel, 8, c0, c1).split(j, 16, j0, j1).reorder(b, c0, i, j0, c1, j1)
+    whole.split(channel, 8, c0, c1).split(j, 32, j0, j1).reorder(b, c0, i, j0, c1, j1)
     sums.compute_at(whole, j0)
     sums.update.reorder(*terms, channel, j)
-    sums.unroll(channel).vectorize(j, 16)
-    whole.unroll(c1).vectorize(j1, 16)
+    sums.unroll(channel).vectorize(j, 16, remainder="mask", partial="specialize")
+    whole.unroll(c1).vectorize(j1, 16, remainder="mask", partial="specialize")
     whole.parallelize(b)
 
 

@@ -58,7 +58,7 @@ class Found:
 @functools.cache
 def lowered(workload: str, processor: Processor) -> LoopFunction:
     """The loops of a story as it is scheduled for a processor."""
-    loops: LoopFunction = WORKLOADS[workload].scheduled(processor.cpu).lowered(processor.vector_bytes)
+    loops: LoopFunction = WORKLOADS[workload].scheduled(processor.cpu).show("lowered", processor.vector_bytes)
     return loops
 
 

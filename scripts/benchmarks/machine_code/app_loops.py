@@ -21,7 +21,7 @@ _REST = re.compile(r"_first_|GATHER_FIRST")
 
 def loops_of(app: App, processor: Processor) -> dict[str, Loop]:
     """The largest vector loop of each stage; one for rests, which is masked, only where there is no other."""
-    function = app.story.scheduled(processor.cpu).lowered(processor.vector_bytes)
+    function = app.story.scheduled(processor.cpu).show("lowered", processor.vector_bytes)
     code = {name: str(text).splitlines() for name, text in emit(function).items() if name.startswith(function.name)}
     text = assembly(function, processor, fast=imported(APPS, "story").FAST, others=["-g1"])
     loops = [loop for loop in innermost_loops(text) if loop.vector_bytes]

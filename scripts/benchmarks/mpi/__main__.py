@@ -37,7 +37,7 @@ def scaled(ranks: int, weak: bool) -> tuple[Any, float]:
     """The communication of the plate on `ranks` ranks, and the time in seconds to compute it."""
     begin = time.perf_counter()
     f = plate(ranks, 256 if weak else 16 * 65536 // ranks)
-    counted = f.communication(T=100, C=4096)
+    counted = f.cost("communication", T=100, C=4096)
     return counted, time.perf_counter() - begin
 
 
@@ -101,7 +101,7 @@ def main() -> None:
         "The blur with ghost rows in one message each, and element by element:",
         table(("picture", "packed", "single", "ratio"), packed),
         SINGLE,
-        "What the plate exchanges in 100 steps of 4096 columns, computed by `communication()`:",
+        'What the plate exchanges in 100 steps of 4096 columns, counted by `f.cost("communication")`:',
         scaling(),
     ]
     report("mpi", "Ranks: exchanges beside C by hand, and what many ranks exchange", "\n\n".join(parts), given.save)

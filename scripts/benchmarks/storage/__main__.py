@@ -32,7 +32,7 @@ LEVELS = """\
 
 The adjoint of {steps} steps of a rod with {points:,} points, {state:.0f} MB of levels, on one thread. In the second row
 the process may have a quarter of that (`RLIMIT_DATA`). Peak: what a call adds to the process's memory, once all code is
-loaded; said: `f.memory`. The levels need {needs:.2f} GB/s while they are computed, and the disk writes {rate:.2f} GB/s
+loaded; said: the count. The levels need {needs:.2f} GB/s while they are computed, and the disk writes {rate:.2f} GB/s
 past the page cache.
 """
 MODELS = """\
@@ -113,9 +113,7 @@ def of_levels(measured: Found) -> str:
     header = ["levels", "peak, MB", "said, MB", "off", "time, s", "of kept"]
     sizes = {"steps": levels.SIZES["T"], "points": levels.SIZES["N"], "state": filed["state"] / 1e6}
     text = LEVELS.format(**sizes, needs=needs / 1e9, rate=measured.take("rate") / 1e9)
-    moved = (
-        f"Stored {megabytes(filed['stored'])} MB, loaded {megabytes(filed['loaded'])} MB, as `f.communication` says."
-    )
+    moved = f"Stored {megabytes(filed['stored'])} MB, loaded {megabytes(filed['loaded'])} MB, as is counted."
     return f"{text}\n{table(header, rows)}\n\nAll have the same bits. {moved}\n"
 
 

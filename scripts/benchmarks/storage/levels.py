@@ -49,7 +49,7 @@ def adjoint(way: str) -> tm.Function:
 
 
 def measured(way: str, folder: str) -> dict[str, Any]:
-    """One way: the peak beside that of `f.memory`, the time, the bytes, and the bits."""
+    """One way: the peak beside that of `f.cost("memory")`, the time, the bytes, and the bits."""
     f = adjoint(way)
     kernel = f.compile(storage=folder if way == "file" else None)
     numbers, n = np.random.default_rng(0), SIZES["N"]
@@ -62,9 +62,9 @@ def measured(way: str, folder: str) -> dict[str, Any]:
     with Peak() as peak:
         times = [seconds_of(lambda: kernel(**given, **outputs, T=SIZES["T"])) for _ in range(2)]
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-    found = {"peak": peak.bytes, "expected": f.memory(**SIZES).peak, "seconds": min(times), "state": state}
+    found = {"peak": peak.bytes, "expected": f.cost("memory", **SIZES).peak, "seconds": min(times), "state": state}
     found["bits"] = hashlib.sha256(outputs["d_c"].tobytes() + outputs["last"].tobytes()).hexdigest()
     if way == "file":
         moved = kernel.traffic["u"]
-        found |= {"stored": moved.stored, "loaded": moved.loaded, "said": f.communication(**SIZES).bytes}
+        found |= {"stored": moved.stored, "loaded": moved.loaded, "said": f.cost("communication", **SIZES).bytes}
     return found

@@ -41,7 +41,7 @@ def test_the_three_spellings_of_a_scatter_are_one() -> None:
     ):
         f = tm.Function("f", params=[R, K])
         f.outputs(declared(f, f.input("a", tm.int32, [R])))
-        found.append((f.pseudocode(), f.evaluate(np.arange(-3, 9, dtype=np.int32), K=6).tolist()))
+        found.append((f.show("pseudocode"), f.evaluate(np.arange(-3, 9, dtype=np.int32), K=6).tolist()))
     assert found[0] == found[1] == found[2]
     assert found[0][1] == [0, 5, 0, 7, 0, 9]
 
@@ -203,7 +203,7 @@ def test_a_scatter_is_saved_and_loaded(tmp_path: Path) -> None:
     h.update.parallelize(r, combine=tm.PRIVATE)
     f.save(tmp_path / "h.json")
     loaded = tm.load(tmp_path / "h.json")
-    assert loaded.pseudocode() == f.pseudocode()
+    assert loaded.show("pseudocode") == f.show("pseudocode")
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def scaled(name: str = "scale") -> tm.Function:
 
 
 def test_a_part_adds_all_that_it_says_and_the_source_compiles(tmp_path) -> None:
-    emitted = c.emit(scaled().lowered(), [Counter])
+    emitted = c.emit(scaled().show("lowered"), [Counter])
     source, header = emitted["scale.c"], emitted["scale.h"]
     assert '#include "tm_counting.h"' in source and "tm_deep.h" not in source and emitted["tm_deep.h"]
     assert "#include <stddef.h>" in header and "Returns 55" in header and "scale_error[4096]" in source
@@ -89,12 +89,12 @@ def test_a_part_adds_all_that_it_says_and_the_source_compiles(tmp_path) -> None:
 
 
 def test_a_part_adds_nothing_to_functions_that_it_does_not_concern() -> None:
-    function = scaled("other").lowered()
+    function = scaled("other").show("lowered")
     assert dict(c.emit(function, [Counter])) == dict(c.emit(function, [])) == dict(emit(function))
 
 
 def test_the_prototype_is_the_one_in_the_header() -> None:
-    emitted = emit(scaled().lowered())
+    emitted = emit(scaled().show("lowered"))
     assert emitted.prototype in emitted["scale.h"] and emitted.prototype.startswith("int scale(int64_t N, ")
 
 
@@ -104,9 +104,9 @@ def test_without_the_part_of_a_target_the_emitter_does_not_know_its_statements()
     f["o"].tag_gpu(blocks=[i0], threads=[i1])
     f.derive_transfers()
     with pytest.raises(CompilerDefect):
-        c.emit(f.lowered(), [])
-    assert emit(f.lowered()).uses_gpu
+        c.emit(f.show("lowered"), [])
+    assert emit(f.show("lowered")).uses_gpu
     threaded = scaled()
     threaded["o"].parallelize(i)
-    assert "#pragma omp" in emit(threaded.lowered())["scale.c"]
-    assert "#pragma omp" not in c.emit(threaded.lowered(), [])["scale.c"]
+    assert "#pragma omp" in emit(threaded.show("lowered"))["scale.c"]
+    assert "#pragma omp" not in c.emit(threaded.show("lowered"), [])["scale.c"]

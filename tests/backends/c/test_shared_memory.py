@@ -67,7 +67,7 @@ def test_a_call_asks_for_the_bytes_that_are_said_and_frees_them(
     make: Callable[[int], tm.Function], columns: int, more: int, value: int, tmp_path: Path
 ) -> None:
     f = make(6)
-    said = temporary_bytes(f.lowered(), {"N": 16, "M": 40})["memory"]
+    said = temporary_bytes(f.show("lowered"), {"N": 16, "M": 40})["memory"]
     assert said == 4 * 16 * columns and said % 64 == 0
     assert called(f.source(), tmp_path, more=more).stdout == f"0 0 {said} {value}\n"
 

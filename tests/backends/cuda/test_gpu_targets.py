@@ -169,6 +169,6 @@ def test_kernels_are_compiled_by_the_compiler_of_the_kind_of_gpu() -> None:
 
 def test_a_program_without_its_kernels_is_refused_with_where_they_are() -> None:
     f = scaled(64)
-    function = f.lowered()
+    function = f.show("lowered")
     with pytest.raises(ArgumentError, match=r"scale launches \w+, and kernels= has 0 of 1: .*signatures\(function\)"):
         compile_function(function, emit(function), f.algorithm, device="simulator")

@@ -117,7 +117,7 @@ def test_the_command_is_text_saved_and_loaded(tmp_path: Path) -> None:
     loaded = tm.load(tmp_path / "rows.json")
     assert loaded.commands == f.commands
     assert loaded.source() == f.source()
-    assert "parallel(static, balance start)" in loaded.pseudocode()
+    assert "parallel(static, balance start)" in loaded.show("pseudocode")
 
 
 def test_an_input_that_is_no_start_of_rows_is_refused() -> None:

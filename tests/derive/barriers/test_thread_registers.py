@@ -47,7 +47,7 @@ def test_sums_stay_in_registers_between_the_loops_of_a_product(tensorized: bool)
     f = registers.product(tensorized=tensorized)
     report = f.check()
     assert report.ok and ("tensor cores" in str(report)) == tensorized, report
-    (kernel,) = f.lowered().kernels
+    (kernel,) = f.show("lowered").kernels
     assert any(isinstance(node, Mma) for node in walk(kernel.body)) == tensorized
     sizes = {node.buffer: [int(str(e)) for e in node.extents] for node in walk(kernel.body) if _is_register(node)}
     assert sizes == {"total": [2, 2, 2]}  # of 32 x 16 sums, those of one of 64 threads
@@ -71,7 +71,7 @@ def test_a_layout_that_joins_elements_of_a_thread_is_missed_by_the_proof(monkeyp
 def test_threads_that_store_no_value_leave_their_registers_alone() -> None:
     f = registers.dealt("inner 4", "inner 4", more_threads=True)
     assert f.check().ok
-    assert "if thread_y == 0:\n            for t in 3 * b" in f.pseudocode()  # the start of what stores to y
+    assert "if thread_y == 0:\n            for t in 3 * b" in f.show("pseudocode")  # the start of what stores to y
     a = np.arange(25, dtype=np.float32)
     for got, expected in zip(f.compile(device="simulator", sanitize=True)(a), (2 * a + 1, 3 * a), strict=True):
         np.testing.assert_array_equal(got, expected)

@@ -62,7 +62,7 @@ def test_a_tree_over_one_axis_of_a_block(make: str, height: int, width: int) -> 
         axis = 0 if f.name == "columns" else 1
         np.testing.assert_array_equal(kernel.seeded(n)(given), given.sum(axis))
         found = np.zeros(given.shape[1 - axis], np.int32)
-        run(f.lowered(), {"a": given, "s": found}, {"N": n, "M": m}, m)
+        run(f.show("lowered"), {"a": given, "s": found}, {"N": n, "M": m}, m)
         np.testing.assert_array_equal(found, given.sum(axis))
 
 
@@ -202,7 +202,7 @@ def test_a_row_a_warp_meets_at_no_barrier() -> None:
 )
 def test_each_line_of_a_tree_is_missed_when_it_is_changed(line: str, other: str) -> None:
     f = softmax(96, 1, tm.REGISTER)
-    function = f.lowered()
+    function = f.show("lowered")
     emitted = emit(function)
     changed = re.sub(line, other, emitted["softmax.cu"])
     assert changed != emitted["softmax.cu"]

@@ -42,9 +42,9 @@ def test_deriving_twice_changes_nothing() -> None:
     for stage in (bx, by):
         stage.gpu_tile(r, c, 4, 16, r0, c0, r1, c1)
     f.derive_transfers()
-    once = f.pseudocode()
+    once = f.show("pseudocode")
     f.derive_transfers()
-    assert f.pseudocode() == once
+    assert f.show("pseudocode") == once
 
 
 def test_a_transfer_of_the_user_is_kept() -> None:

@@ -95,9 +95,9 @@ def test_the_host_keeps_the_order_of_its_own_work() -> None:
     f.derive_transfers()
     positions = f.program.positions
     assert sorted(before, key=lambda name: positions[name]) == before
-    once = f.pseudocode()
+    once = f.show("pseudocode")
     f.derive_transfers()
-    assert f.pseudocode() == once
+    assert f.show("pseudocode") == once
 
 
 def test_directions_have_operation_sequences_of_their_own() -> None:
@@ -136,7 +136,7 @@ def test_without_any_one_wait_in_its_text_the_simulator_fails(name: str) -> None
     f, given = derived(name)
     splits = (given["G"], 0, 1, *((20, 21) if "image" in given else (38, 39, 40)))
     cases = [({**given, "G": split}, f.evaluate(**{**given, "G": split})) for split in splits]
-    function = f.lowered()
+    function = f.show("lowered")
     sources = emit(function)
     host = f"{f.name}.c"
     for described, text in mutants(sources[host]):

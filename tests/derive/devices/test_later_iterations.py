@@ -111,7 +111,7 @@ def test_commands_make_the_same_program(name: str) -> None:
 
 def without_events(f: tm.Function) -> list[str]:
     """The program in words; the events are listed in the order of the commands."""
-    return [line for line in f.pseudocode().splitlines() if not line.startswith("    events")]
+    return [line for line in f.show("pseudocode").splitlines() if not line.startswith("    events")]
 
 
 def test_a_wait_is_by_loops_where_its_iterators_are_not_those_of_values() -> None:

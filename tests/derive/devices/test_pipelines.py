@@ -58,7 +58,7 @@ def test_an_iteration_brings_what_no_earlier_one_has(rows: int, split: int) -> N
     for number, start in enumerate(range(0, split, rows)):
         seen = seen | found.get((0, number), set())
         assert seen == rows_read(range(min(start + rows, split)))
-    moved = {m.name: m.elements for m in f.communication(R=ROWS, C=COLUMNS, G=split).transfers}
+    moved = {m.name: m.elements for m in f.cost("communication", R=ROWS, C=COLUMNS, G=split).transfers}
     assert sum(n for name, n in moved.items() if name.startswith("image")) == len(rows_read(range(split)))
     assert moved["by_to_cpu"] == split * COLUMNS
 
@@ -68,7 +68,7 @@ def test_kernels_of_one_chunk_share_what_was_brought(make: Callable[[], Program]
     f, _ = make()
     f.derive_transfers(pipeline=[k])
     assert set().union(*brought(f, 0).values()) == rows_read(range(ROWS))
-    assert f.communication(R=ROWS, C=COLUMNS, G=0).elements == len(rows_read(range(ROWS))) + ROWS * COLUMNS
+    assert f.cost("communication", R=ROWS, C=COLUMNS, G=0).elements == len(rows_read(range(ROWS))) + ROWS * COLUMNS
 
 
 def test_each_of_two_gpus_has_a_pipeline_of_its_own() -> None:
@@ -106,7 +106,7 @@ def test_pipelines_on_ranks() -> None:
     b.tag_gpu(blocks=[r3, c0], threads=[c1])
     f.derive_transfers(pipeline=r2)
     assert f.check().ok, f.check()
-    moved = {m.name: (m.elements, m.messages) for m in f.communication(C=5).transfers}
+    moved = {m.name: (m.elements, m.messages) for m in f.cost("communication", C=5).transfers}
     assert moved == {"a_to_gpu": (80, 6), "b_to_cpu": (80, 6)}
     given = {"a": np.arange(80, dtype=np.float32).reshape(16, 5)}
     np.testing.assert_array_equal(f.simulate(**given), f.evaluate(**given))
@@ -151,4 +151,6 @@ def test_an_order_of_the_two_loops_does_not_matter_for_what_is_needed() -> None:
     by.parallelize(r)
     f.derive_transfers(pipeline=k)
     assert f.check().ok
-    assert f.communication(R=ROWS, C=COLUMNS, G=0).elements == len(rows_read(range(ROWS))) + (ROWS + 2) * COLUMNS
+    assert (
+        f.cost("communication", R=ROWS, C=COLUMNS, G=0).elements == len(rows_read(range(ROWS))) + (ROWS + 2) * COLUMNS
+    )

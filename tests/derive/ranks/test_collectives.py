@@ -17,7 +17,7 @@ def test_all_to_all_and_allgather(make, ranks: int) -> None:  # type: ignore[no-
     f.derive_transfers(collectives=True)
     assert [one.name for one in collectives(f.program)] == ["b_to_ranks"]
     assert f.check().ok
-    assert f.communication().messages == ranks * (ranks - 1)
+    assert f.cost("communication").messages == ranks * (ranks - 1)
 
 
 def test_two_ranks_are_neighbours() -> None:
@@ -39,7 +39,7 @@ def test_what_was_derived_is_written_as_commands_that_make_the_same() -> None:
     g, _, _ = gathered()
     exec("\n".join(f.derived()), {"f": g, "tm": tm})
     assert g.check().ok
-    assert g.pseudocode() == f.pseudocode()
+    assert g.show("pseudocode") == f.show("pseudocode")
 
 
 def test_a_halo_stays_messages() -> None:

@@ -32,7 +32,7 @@ def test_messages_come_every_few_steps(depth: int) -> None:
     report = f.check()
     assert report.ok, report
     steps = 10
-    found = f.communication(T=steps, C=8)
+    found = f.cost("communication", T=steps, C=8)
     in_time = found.messages - sum(m.messages for m in found.transfers if m.name.startswith("u0_"))
     assert in_time == 6 * sum(1 for step in range(1, steps + 1) if step % depth == 0)
 
@@ -54,7 +54,7 @@ def test_steps_in_between_read_only_what_the_rank_has() -> None:
     own = {(rank, step, x) for step, x, _, rank in sets.points(instances)}
     assert {x for rank, step, x in own if rank == 1 and step == 7} == set(range(6, 12))
     assert {x for rank, step, x in own if rank == 1 and step == 5} == set(range(4, 14))
-    assert f.communication(T=7, C=6).messages == 2 * 4  # of u0 before the loop, and of u in step 4
+    assert f.cost("communication", T=7, C=6).messages == 2 * 4  # of u0 before the loop, and of u in step 4
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
@@ -64,7 +64,7 @@ def test_what_moves_has_a_closed_form(depth: int) -> None:
     for last in (3, 8, 9):
         elements = (depth - 1) * columns  # of u0
         elements += last // depth * (depth * columns - 2)  # the outermost row is read inside of the plate only
-        assert f.communication(T=last, C=columns).elements == 6 * elements
+        assert f.cost("communication", T=last, C=columns).elements == 6 * elements
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
@@ -74,7 +74,7 @@ def test_deep_halos_on_a_grid_have_corners(depth: int) -> None:
     report = f.check()
     assert report.ok, report
     assert any(name.startswith("u_to_1_1") for name in f.program.statements) == (depth > 1)
-    found = f.communication(T=last, C=3)
+    found = f.cost("communication", T=last, C=3)
     assert found.messages == (12 if depth > 1 else 8) * (last // depth) + (12 if depth > 1 else 0)
     wide = block + depth - 1
     around = wide * wide - block * block
@@ -144,11 +144,11 @@ def test_other_reaches(reads: list[tuple[int, int | None]], slabs: bool) -> None
 def test_values_are_exchanged_deep_and_derived_anew() -> None:
     f = heat(3, 6)
     f.derive_transfers(depth={t: 2})
-    before = f.communication(T=6, C=5)
+    before = f.cost("communication", T=6, C=5)
     f.derive_transfers()
-    assert str(f.communication(T=6, C=5)) == str(before)
+    assert str(f.cost("communication", T=6, C=5)) == str(before)
     f.derive_transfers(depth={t: 2})
-    assert str(f.communication(T=6, C=5)) == str(before)
+    assert str(f.cost("communication", T=6, C=5)) == str(before)
 
 
 def test_loops_that_are_not_there_are_refused() -> None:

@@ -48,7 +48,7 @@ def test_a_rank_moves_what_it_computes_and_what_others_need(ranks: int, block: i
     assert found["bx", "to cpu"] == {(n, (x, 0)) for n, x in sent}
     received = {(n, x) for n in rows for x in (rows[n][0] - 1, rows[n][-1] + 1) if 0 <= x <= last}
     assert found["bx", "to gpu"] == {(n, (x, 0)) for n, x in received}
-    assert f.communication(C=1).transfers
+    assert f.cost("communication", C=1).transfers
     check_simulated(f, image=np.random.default_rng(0).random((ranks * block, 22), dtype=np.float32), C=20)
 
 
@@ -94,7 +94,7 @@ def test_they_can_be_printed_as_commands(made: Callable[[], tm.Function]) -> Non
     exec(text if isinstance(text, str) else "\n".join(text), {"f": again, "tm": tm})
     assert again.check().ok, again.check()
     params = dict.fromkeys(f.algorithm.params, 5)
-    assert str(again.communication(**params)) == str(f.communication(**params))
+    assert str(again.cost("communication", **params)) == str(f.cost("communication", **params))
 
 
 @pytest.mark.parametrize("overlap", [False, True])

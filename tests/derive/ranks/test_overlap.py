@@ -80,10 +80,10 @@ def test_on_a_grid_the_boundary_is_a_frame() -> None:
 def test_it_overlaps_when_it_is_derived_again() -> None:
     f = heat(4, 8)
     f.derive_transfers(overlap=True)
-    before = f.communication(T=3, C=5)
+    before = f.cost("communication", T=3, C=5)
     f.derive_transfers(overlap=True)
     check_overlaps(f, 1)
-    assert f.communication(T=3, C=5).elements == before.elements
+    assert f.cost("communication", T=3, C=5).elements == before.elements
     f.derive_transfers()
     assert f.check().ok
 
@@ -156,7 +156,7 @@ def test_no_proof_is_asked_what_may_overlap(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(theorem._Check, "report", refuse)
     limited.derive_transfers(overlap=True)
-    assert limited.pseudocode() == f.pseudocode()
+    assert limited.show("pseudocode") == f.show("pseudocode")
 
 
 def test_work_that_needs_its_own_boundary_first_stays_whole() -> None:

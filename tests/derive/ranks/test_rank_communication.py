@@ -24,7 +24,7 @@ def derived(f: tm.Function) -> tm.Function:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 7])
 def test_the_blur_exchanges_two_rows_between_neighbours(ranks: int) -> None:
-    found = derived(blur(ranks)).communication(C=201)
+    found = derived(blur(ranks)).cost("communication", C=201)
     assert found.elements == 2 * (ranks - 1) * 201
     assert found.bytes == 4 * found.elements
     assert found.messages == 2 * (ranks - 1)
@@ -37,7 +37,7 @@ def test_the_blur_exchanges_two_rows_between_neighbours(ranks: int) -> None:
 def test_ranks_and_channels_are_those_of_the_elements_one_by_one(make) -> None:  # type: ignore[no-untyped-def]
     f = derived(make())
     sizes = {name: size for name, size in {"C": 5, "T": 3}.items() if name in f.algorithm.params}
-    found, elements = f.communication(**sizes), moved(f, Role.SEND, **sizes)
+    found, elements = f.cost("communication", **sizes), moved(f, Role.SEND, **sizes)
     assert found.elements == elements.total()
     numbers = {at: n for n, at in enumerate(_all_ranks(found.grid))}
     listed: Counter[tuple[int, int]] = Counter()
@@ -62,10 +62,10 @@ def _all_ranks(grid: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def test_many_ranks_are_counted_without_listing_them() -> None:
-    found = derived(blur(65536, 16)).communication(C=4096)
+    found = derived(blur(65536, 16)).cost("communication", C=4096)
     assert found.elements == 2 * 65535 * 4096
     assert found.of_rank(32768).sent == Amount(2 * 4096, 8 * 4096, 2)
-    on_grid = derived(heat_on_grid((256, 256), 8)).communication(T=100, C=3)
+    on_grid = derived(heat_on_grid((256, 256), 8)).cost("communication", T=100, C=3)
     tile, inner = 8, 100 * (256 * 8 - 2)  # an edge of the plate is only copied
     assert on_grid.elements == 2 * 2 * 255 * inner
     assert on_grid.of_rank((100, 100)).sent == Amount(100 * 4 * tile, 100 * 16 * tile, 400)
@@ -74,8 +74,8 @@ def test_many_ranks_are_counted_without_listing_them() -> None:
 def test_to_count_for_many_ranks_is_no_more_work_than_for_few() -> None:
     def counted(ranks: int, grid: tuple[int, int]) -> int:
         """The calls for two programs, built, derived and counted."""
-        line = calls(lambda: derived(blur(ranks, 16)).communication(C=4096))
-        return line + calls(lambda: derived(heat_on_grid(grid, 8)).communication(T=100, C=3))
+        line = calls(lambda: derived(blur(ranks, 16)).cost("communication", C=4096))
+        return line + calls(lambda: derived(heat_on_grid(grid, 8)).cost("communication", T=100, C=3))
 
     assert counted(65536, (256, 256)) < 1.1 * counted(16, (4, 4))
 
@@ -88,7 +88,7 @@ def test_all_to_all_is_counted_by_class() -> None:
     a.distribute_array([r, c], rank=r // 2)
     b.split(r, 2, q, r1)
     b.tag_distribute(q)
-    found = derived(f).communication(C=10)
+    found = derived(f).cost("communication", C=10)
     assert found.elements == 4096 * 4095 * 20
     assert found.messages == 4096 * 4095
     assert found.of_rank(7).received == Amount(4095 * 20, 4095 * 80, 4095)
@@ -96,14 +96,14 @@ def test_all_to_all_is_counted_by_class() -> None:
 
 def test_what_ranks_exchange_reads_as_a_table() -> None:
     f = derived(blur(4))
-    lines = str(f.communication(C=201)).splitlines()
+    lines = str(f.cost("communication", C=201)).splitlines()
     assert lines[0].split() == ["direction", "elements", "bytes", "messages"]
     assert lines[-1].split() == ["together", "1206", "4824", "6"]
     assert len({len(line) for line in lines}) == 1
 
 
 def test_ranks_that_do_not_exist_are_refused() -> None:
-    found = derived(heat_on_grid((2, 3))).communication(T=1, C=3)
+    found = derived(heat_on_grid((2, 3))).cost("communication", T=1, C=3)
     assert found.of_rank(5) == found.of_rank((1, 2))
     for wrong in (6, -1, (2, 0), (0,)):
         with pytest.raises(ArgumentError, match="there is no rank"):

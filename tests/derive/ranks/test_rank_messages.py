@@ -98,7 +98,7 @@ def test_neighbours_and_those_further_off_have_names() -> None:
 def test_there_is_one_message_for_a_neighbour() -> None:
     f = blur()
     f.derive_transfers()
-    assert f.communication(C=201).messages == 2 * 3
+    assert f.cost("communication", C=201).messages == 2 * 3
     assert all(isinstance(f.program.loops[s.loops[-1]].tag, Bulk) for s in f.program.acting if s.message)
 
 
@@ -128,7 +128,7 @@ def test_in_a_time_loop_each_step_has_its_messages() -> None:
     ranks = [(n,) for n in range(3)]
     read, own = plate(ranks, lambda at: (range(4 * at[0], 4 * at[0] + 4), range(5)), (12, 5), 3, CROSS)
     check_exchanged(f, expected(read, own, steps), T=3, C=5)
-    assert f.communication(T=3, C=5).messages == 3 * 2 * 2
+    assert f.cost("communication", T=3, C=5).messages == 3 * 2 * 2
     send = f.program.statements["u_to_next_send"]
     assert send.loops[0] == f.program.statements["u"].loops[0]
 
@@ -208,7 +208,7 @@ def test_an_output_that_every_rank_must_have_is_gathered_by_all() -> None:
     _, _, b_read, b_own = scaled_sets(lambda x: [0, 1, 2, 3])
     check_exchanged(f, expected(b_read, b_own, steps), C=1)
     assert exchanges(f) == ["b_to_ranks"]
-    assert f.communication(C=1).messages == 4 * 3
+    assert f.cost("communication", C=1).messages == 4 * 3
 
 
 def test_a_value_that_all_ranks_read_is_broadcast() -> None:
@@ -260,9 +260,9 @@ def test_values_that_the_user_sends_are_not_sent_again() -> None:
 def test_what_is_derived_again_is_the_same() -> None:
     f = heat()
     f.derive_transfers()
-    before, names = f.communication(T=4, C=6), list(f.program.statements)
+    before, names = f.cost("communication", T=4, C=6), list(f.program.statements)
     f.derive_transfers()
-    assert str(f.communication(T=4, C=6)) == str(before)
+    assert str(f.cost("communication", T=4, C=6)) == str(before)
     assert sorted(f.program.statements) == sorted(names)
     f["u"].vectorize(j, 4)
     f.derive_transfers()
@@ -280,7 +280,7 @@ def test_nothing_is_sent_where_nothing_is_missing() -> None:
     b.tag_distribute(q)
     f.derive_transfers()
     assert list(f.program.statements) == ["b"]
-    assert f.communication(C=3).messages == 0
+    assert f.cost("communication", C=3).messages == 0
     assert f.check().ok
 
 
@@ -324,5 +324,5 @@ def test_grids_of_tiles_take_rows_and_columns_for_matrix_products() -> None:
     found = moved(f, Role.COPY)
     assert {e.value[0] for e in found} == {"a", "b"}
     wanted = p * p * 2 * 9  # each rank lacks one tile of either
-    assert len(found) == wanted == f.communication().elements
+    assert len(found) == wanted == f.cost("communication").elements
     assert f.check().ok, f.check()

@@ -168,22 +168,22 @@ def test_an_automatic_schedule_keeps_the_bounds() -> None:
 def test_an_order_that_cannot_keep_the_bounds_is_in_the_remarks_with_a_repair_that_works() -> None:
     f, _, msg = messages()
     f.outputs(msg)
-    assert f.remarks == ()
+    assert f.show("remarks") == ()
     msg.update.reorder(p, n, d, k)
-    assert counted(f)["p"] == 30 + 30  # all positions
-    assert counted(f)["n"] == 6 + 6 * 30  # and all rows at each
-    (remark,) = f.remarks
+    text = f.show("pseudocode")
+    assert "for p in 0 .. E:" in text and "for n in n_first .. n_end:" in text  # each position is searched
+    (remark,) = f.show("remarks")
     assert remark.startswith("msg.update: since msg.update.reorder(p, n, d, k), the loop p runs through all positions")
     assert remark.endswith("put n outside: msg.update.reorder(n, p, d, k)")
     msg.update.reorder(n, p, d, k)
-    assert f.remarks == () and counted(f)["p"] == 2 * 30
+    assert f.show("remarks") == () and counted(f)["p"] == 2 * 30
 
 
 def test_a_skewed_run_has_its_bounds_and_no_remark() -> None:
     f, _, msg = messages()
     f.outputs(msg)
     msg.update.skew(n, p, 1)
-    assert counted(f)["p"] == 2 * 30 and f.remarks == ()
+    assert counted(f)["p"] == 2 * 30 and f.show("remarks") == ()
 
 
 def test_runs_of_other_rows_in_one_loop_are_in_the_remarks() -> None:
@@ -195,7 +195,7 @@ def test_runs_of_other_rows_in_one_loop_are_in_the_remarks() -> None:
     f.outputs(one, two)
     two.after(one, p)
     assert f.check().ok
-    assert any("one shares it, with other bounds" in remark for remark in f.remarks)
+    assert any("one shares it, with other bounds" in remark for remark in f.show("remarks"))
 
 
 def test_a_value_that_may_be_any_number_of_64_bits_takes_part_in_no_arithmetic() -> None:

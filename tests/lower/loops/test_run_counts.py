@@ -233,7 +233,7 @@ def test_what_runs_in_all_positions_of_a_loop_is_remarked() -> None:
     f, y = softmax()
     f.outputs(y)
     f["total"].compute_at(y, p)
-    (remark,) = [each for each in f.remarks if each.startswith("y:")]
+    (remark,) = [each for each in f.show("remarks") if each.startswith("y:")]
     assert "runs through all positions" in remark and "compute total at a loop outside of p" in remark
 
 

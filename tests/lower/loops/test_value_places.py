@@ -117,7 +117,7 @@ def scheduled_on_a_gpu() -> tm.Function:
 
 def test_threads_of_a_gpu_update_their_places_atomically() -> None:
     f = scheduled_on_a_gpu()
-    update = f.pseudocode().partition("kernel g_update_kernel")[2]
+    update = f.show("pseudocode").partition("kernel g_update_kernel")[2]
     assert "(atomic)" in update and "for " not in update
     kernel = f.compile(device="simulator", sanitize=True)
     for points in (1, 5, 41):

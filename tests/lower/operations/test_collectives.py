@@ -33,7 +33,7 @@ def test_all_to_all_is_one_call_outside_of_all_that_depends_on_the_rank() -> Non
     all_to_all(f, b).collapse_many(r, c)
     (call,) = calls(f)
     assert (call.root, call.source, call.target, call.statement) == (None, "b", "b", "x")
-    (outside,) = around(f.lowered().body)
+    (outside,) = around(f.show("lowered").body)
     assert not any(isinstance(node, For | If) for node in outside)
 
 
@@ -50,7 +50,7 @@ def test_elements_that_nobody_collapsed_are_boxes_too() -> None:
         x = all_to_all(f, b)
         if packed:
             x.collapse_many(r, c)
-        texts.append(f.pseudocode())
+        texts.append(f.show("pseudocode"))
     assert texts[0] == texts[1]
 
 
@@ -60,7 +60,7 @@ def test_a_broadcast_from_another_rank_in_each_step() -> None:
     f.order(x.send, x.recv, at=k)
     (call,) = calls(f)
     assert str(call.root) == "k"
-    (outside,) = around(f.lowered().body)
+    (outside,) = around(f.show("lowered").body)
     assert [node.variable for node in outside if isinstance(node, For)] == ["k"]
 
 
@@ -91,9 +91,9 @@ def test_the_source_has_its_runtime_only_where_it_is_needed(name: str, one: bool
         f.order(x.send, x.recv, at=k)
     else:
         all_to_all(f, b)
-    files = emit(f.lowered())
+    files = emit(f.show("lowered"))
     word = "tm_mpi_broadcast(" if one else "tm_mpi_exchange("
     assert word in files[f"{f.name}.c"] and name in files["tm_mpi_collectives.h"]
     g, _, _ = transposed()
     g.derive_transfers()
-    assert "tm_mpi_collectives.h" not in emit(g.lowered())
+    assert "tm_mpi_collectives.h" not in emit(g.show("lowered"))

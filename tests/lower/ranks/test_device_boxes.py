@@ -48,7 +48,9 @@ def _rows(
 )
 def test_rows_are_cut_where_that_saves_more_than_a_border(low, high, whole, rows):
     assume = "2 <= N and G <= K and K <= N and 16*G + 16 <= N"
-    assert _extents(_rows(low, high, whole, assume=assume).lowered()) == {n: [rows, "M"] for n in ("o@gpu0", "a@gpu0")}
+    assert _extents(_rows(low, high, whole, assume=assume).show("lowered")) == {
+        n: [rows, "M"] for n in ("o@gpu0", "a@gpu0")
+    }
 
 
 def test_a_short_last_dimension_that_is_used_in_full_has_no_wider_rows():
@@ -58,22 +60,22 @@ def test_a_short_last_dimension_that_is_used_in_full_has_no_wider_rows():
     f.outputs(o)
     o.tag_gpu(blocks=[i], threads=[j])
     f.derive_transfers()
-    assert _extents(f.lowered()) == {name: ["N", "5"] for name in ("o@gpu0", "a@gpu0")}
+    assert _extents(f.show("lowered")) == {name: ["N", "5"] for name in ("o@gpu0", "a@gpu0")}
 
 
 def test_an_extent_is_at_least_0_where_conditions_do_not_say_that_it_is():
-    assert _extents(_rows(G, K, N, assume="K <= N").lowered())["o@gpu0"] == ["max(K - G, 0)", "M"]
+    assert _extents(_rows(G, K, N, assume="K <= N").show("lowered"))["o@gpu0"] == ["max(K - G, 0)", "M"]
 
 
 def test_what_the_caller_keeps_on_the_gpu_stays_whole():
-    function = _rows(G, N, N, assume="G <= N", memory=tm.GPU_MEMORY).lowered()
+    function = _rows(G, N, N, assume="G <= N", memory=tm.GPU_MEMORY).show("lowered")
     (kernel,) = function.kernels
     extents = {array.name: [str(extent) for extent in array.extents] for array in kernel.arrays}
     assert extents == {"a": ["N", "M"], "o": ["N - G", "M"]}
 
 
 def test_launches_pass_what_the_first_element_depends_on():
-    function = _rows(G, K, N, assume="G <= K and K <= N").lowered()
+    function = _rows(G, K, N, assume="G <= K and K <= N").show("lowered")
     (kernel,) = function.kernels
     assert kernel.params == ("M", "G", "K")  # and not N, which nothing there depends on any more
     assert {"a is held from [G, 0] on", "o is held from [G, 0] on"} <= set(kernel.documentation)
@@ -88,7 +90,7 @@ def test_an_element_that_lanes_add_to_stays_where_it_is():
     s.tag_gpu(blocks=[i0], threads=[i1])
     s.update.vectorize(j, 4, combine=tm.PRIVATE)
     f.derive_transfers()
-    assert _extents(f.lowered())["s@gpu0"] == ["N"]
+    assert _extents(f.show("lowered"))["s@gpu0"] == ["N"]
 
 
 def test_a_window_that_cannot_be_seen_through_holds_everything():
@@ -100,4 +102,4 @@ def test_a_window_that_cannot_be_seen_through_holds_everything():
     o.split(i, 32, i0, i1)
     o.tag_gpu(blocks=[i0], threads=[i1])
     f.derive_transfers()
-    assert _extents(f.lowered()) == {"a@gpu0": ["M"], "at@gpu0": ["G"], "o@gpu0": ["G"]}
+    assert _extents(f.show("lowered")) == {"a@gpu0": ["M"], "at@gpu0": ["G"], "o@gpu0": ["G"]}

@@ -54,7 +54,7 @@ def test_it_is_in_the_loop_of_the_steps() -> None:
     f, _ = again_and_again()
     (path,) = around(lower(f.completed).body)
     assert [outer.variable for outer in path if isinstance(outer, For)] == ["t"]
-    assert "all ranks along axis 0: sum of s_partial" in f.pseudocode()
+    assert "all ranks along axis 0: sum of s_partial" in f.show("pseudocode")
 
 
 def test_loops_inside_do_not_change_the_place() -> None:

@@ -166,7 +166,7 @@ def pulsed(spread: int = 0) -> tm.Function:
 
 def bodies(f: tm.Function) -> int:
     """How many times the code of the inside is there."""
-    lines = [line.strip() for line in f.pseudocode().splitlines()]
+    lines = [line.strip() for line in f.show("pseudocode").splitlines()]
     return sum(not line.startswith("#") and "a[i + 1, " in line for line in lines)
 
 
@@ -187,5 +187,5 @@ def test_copies_around_a_point_are_said_and_vectors_keep_one() -> None:
 def test_a_condition_on_a_row_alone_is_still_a_case() -> None:
     f = pulsed(spread=2)
     f["b"].vectorize(j, 8)
-    assert bodies(f) > 1 and "select" not in f.pseudocode()
+    assert bodies(f) > 1 and "select" not in f.show("pseudocode")
     assert f.cost(N=9, M=9).remarks == ()

@@ -57,7 +57,7 @@ def test_neighbours_are_loaded_as_a_vector(index: Any) -> None:
 
 def test_no_sanitizer_has_anything_to_say() -> None:
     f, _ = shifted(SUMS["difference"])
-    compiled = Compiled(f.lowered(), "-O0", *SANITISERS)
+    compiled = Compiled(f.show("lowered"), "-O0", *SANITISERS)
     x = np.arange(30, dtype=np.float32)
     found = compiled.sanitised({"N": 7}, by=np.int32([3]), x=x, o=np.zeros(7, np.float32))
     np.testing.assert_array_equal(found["o"], x[1:8])

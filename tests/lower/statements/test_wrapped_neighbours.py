@@ -86,6 +86,6 @@ def test_comments_have_indices_as_the_algorithm_writes_them() -> None:
     f = tm.Function("ring", params=[N], assume="N >= 2")
     a = f.input("a", tm.float32, [N])
     f.outputs(f.computation("b", {i: N}, a[(i - 1) % N] + a[i]))
-    text = f.pseudocode()
+    text = f.show("pseudocode")
     assert text.count("# b[i] = a[(i - 1) % N] + a[i]") == text.count("# ") == 2
     assert "b[0] = a[N - 1] + a[0]" in text

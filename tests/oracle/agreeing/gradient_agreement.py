@@ -61,7 +61,7 @@ def _wrong_at(
     back = sum(pairing(a, b) for a, b in zip(v.values(), found, strict=True))
     largest = max(float(np.max(np.abs(each), initial=0, where=np.isfinite(each))) for each in (*tangent, *found))
     thirds = any(name.endswith("_ties") for name in step.algorithm.computations)  # of terms that share a maximum
-    same = np.isclose(ahead, back, rtol=1e-12, atol=1e-12 * largest) if thirds else ahead == back
+    same = np.isclose(ahead, back, rtol=1e-12, atol=1e-12 * max(1.0, largest)) if thirds else ahead == back
     if exact and largest < EXACT and np.isfinite([ahead, back]).all() and not same:
         return f"<J v, w> is {ahead}, and <v, J^T w> is {back}"
     if not exact:

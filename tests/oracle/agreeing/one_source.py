@@ -51,7 +51,7 @@ def kernels(programs: Mapping[str, Script]) -> dict[str, tm.Kernel | str]:
 
 def _compiled(programs: Mapping[str, Script]) -> dict[str, tm.Kernel]:
     vector_bytes = processor_for().vector_bytes
-    named = {name: _named(script.function.lowered(vector_bytes), name) for name, script in programs.items()}
+    named = {name: _named(script.function.show("lowered", vector_bytes), name) for name, script in programs.items()}
     cache = open_cache()
     prepared = prepare("together", _together([emit(function) for function in named.values()]), cache)
     recipe = StrictRecipe(**{each.name: getattr(prepared, each.name) for each in fields(prepared)})

@@ -229,7 +229,7 @@ def machine(turn: int) -> Target:
 
 def wrong_code(scripts: Sequence[Script], seeds: Sequence[int], on: Target) -> list[str]:
     """What the code of several programs in one source computes wrong, on one machine."""
-    functions = [script.function.lowered(on.register) for script in scripts]
+    functions = [script.function.show("lowered", on.register) for script in scripts]
     with tempfile.TemporaryDirectory() as folder:
         program = Program(on, printed(functions), Path(folder))
         calls: list[tuple[int, WholeCall, TargetCall]] = []

@@ -17,7 +17,7 @@ class RunAlgorithms(FactAlgorithms):
         """Values of positions or by their runs, sums over runs, values of both, scatters, or gathers by an inverse."""
         for line in self._start():
             self.script.do(line)
-        self.script.do("o = f.segments('o', N, of=M)")
+        self.script.do(f"o = f.segments('o', N, of=M, found={self.choice.choice(('array', 'search'))!r})")
         self.script.do("a = f.input('a', tm.int32, [M])")
         kinds = ("values", "values", "sums", "products", "places", "gathered", "numbers", "read", "compact")
         getattr(self, f"_{self.choice.choice(kinds)}")()

@@ -18,7 +18,7 @@ from tiramisu_py.ir.verify import verify
 @functools.cache
 def loops(kind: str = "float16", warps: int = 1) -> LoopFunction:
     """The loops that are emitted; they keep the rules of loops."""
-    found = tp.product(kind, warps, shared=False)[0].lowered()
+    found = tp.product(kind, warps, shared=False)[0].show("lowered")
     assert not list(verify(found))
     return found
 
@@ -85,7 +85,7 @@ def test_a_kernel_is_shown_with_its_products():
 
 @pytest.mark.slow
 def test_products_of_factors_in_shared_memory_are_right():
-    function = tp.product()[0].lowered()
+    function = tp.product()[0].show("lowered")
     assert any(map(is_product, walk(function.kernels[0].body)))
     a, b = tp.numbers("float16", 16, 16, 32, seed=2)
     np.testing.assert_array_equal(run(function, a, b), tp.exact(a, b))

@@ -54,7 +54,7 @@ def loops(nodes: tuple[Node, ...]) -> list[str]:
 
 
 def test_memory_is_in_front_of_the_outermost_loop_in_which_its_size_is_the_same() -> None:
-    body = rows(i1).lowered().body
+    body = rows(i1).show("lowered").body
     ((*outer, block),) = around(body, MemoryBlock)
     assert isinstance(block, MemoryBlock) and block.lasting and block.arrays == ("row",) and loops(tuple(outer)) == []
     (inner,) = around(body, BeginArray)
@@ -64,7 +64,7 @@ def test_memory_is_in_front_of_the_outermost_loop_in_which_its_size_is_the_same(
 
 def test_memory_of_threads_is_directly_in_the_parallel_loop() -> None:
     for level in (i0, i1):
-        ((*outer, block),) = around(rows(level, parallel=True).lowered().body, MemoryBlock)
+        ((*outer, block),) = around(rows(level, parallel=True).show("lowered").body, MemoryBlock)
         loop = outer[-1]
         assert isinstance(loop, For) and isinstance(loop.tag, Parallel) and loop.body is block
 
@@ -98,7 +98,7 @@ def test_loops_that_keep_memory_compute_what_the_algorithm_says(level: tm.Iter, 
 
 def test_an_array_has_no_values_from_the_iteration_before() -> None:
     """The machine finds a loop that reads what another iteration left in the memory, as if each had its own."""
-    whole = rows(i1).lowered()
+    whole = rows(i1).show("lowered")
 
     def only_first(node: Node) -> Node:
         changed = with_children(node, only_first)

@@ -22,7 +22,7 @@ from tiramisu_py.passes import temporary_bytes
 
 def loops(f: tm.Function) -> LoopFunction:
     """What is emitted, without comments."""
-    lowered = f.lowered()
+    lowered = f.show("lowered")
     return replace(lowered, body=_without(lowered.body, lambda node: isinstance(node, Comment)))
 
 
@@ -58,7 +58,7 @@ def pipeline(seed: int, stages: int = 9) -> tuple[tm.Function, int]:
 def test_a_pipeline_has_as_many_bytes_as_live_at_a_time(seed: int) -> None:
     f, live = pipeline(seed)
     sizes = {"N": 7, "M": 5}
-    assert temporary_bytes(f.lowered(), sizes) == {"memory": 4 * 7 * 5 * live}
+    assert temporary_bytes(f.show("lowered"), sizes) == {"memory": 4 * 7 * 5 * live}
     assert f.cost(**sizes).temporaries == {"memory": 4 * 7 * 5 * live}
     assert wrong_pass(f, sizes, {"N": 1, "M": 1}) == ""
 
@@ -90,7 +90,7 @@ def test_a_chain_has_two_blocks_however_long_it_is(on: str) -> None:
 def test_arrays_of_a_gpu_have_memory_in_turns_on_any_streams(streams: tuple[int, ...]) -> None:
     f = chain(5, "gpu", streams)
     assert len(blocks(f)) == 2
-    assert temporary_bytes(f.lowered(), {"N": 3, "M": 9}) == {"GPU 0": 4 * 3 * (9 + 8)}
+    assert temporary_bytes(f.show("lowered"), {"N": 3, "M": 9}) == {"GPU 0": 4 * 3 * (9 + 8)}
     for seed in range(3):  # operations late, at random times, at once
         assert wrong_pass(f, {"N": 3, "M": 9}, seed=seed) == ""
 
@@ -98,7 +98,7 @@ def test_arrays_of_a_gpu_have_memory_in_turns_on_any_streams(streams: tuple[int,
 @pytest.mark.slow
 def test_blocks_of_a_gpu_are_around_those_of_the_host() -> None:
     f = chain(9, "both")
-    made = [node for node in walk(f.lowered().body) if isinstance(node, MemoryBlock)]
+    made = [node for node in walk(f.show("lowered").body) if isinstance(node, MemoryBlock)]
     assert [node.device for node in made] == [0, 0, None, None] and [node.lasting for node in made] == [True] * 2 + [
         False
     ] * 2
@@ -113,7 +113,7 @@ def test_blocks_of_a_gpu_are_around_those_of_the_host() -> None:
 def test_arrays_of_messages_live_until_the_wait(overlap: bool) -> None:
     f = on_ranks(4, overlap)
     assert sorted(len(arrays) for arrays in blocks(f)) == [2, 2]
-    assert all(node.lasting for node in walk(f.lowered().body) if isinstance(node, MemoryBlock))
+    assert all(node.lasting for node in walk(f.show("lowered").body) if isinstance(node, MemoryBlock))
     for seed in range(3):
         assert wrong_pass(f, {"M": 3}, seed=seed) == ""
 
@@ -129,7 +129,7 @@ def test_chains_on_two_streams_share_what_the_host_or_a_stream_has_waited_for() 
             values[stream] = stage
     f.outputs(*values)
     f.derive_transfers()
-    assert not any(isinstance(node, Await) and node.stream is not None for node in walk(f.lowered().body))
+    assert not any(isinstance(node, Await) and node.stream is not None for node in walk(f.show("lowered").body))
     # q2 is computed when the host has p2; before that nothing orders the streams
     expected = {("p_in", "p1", "q2"), ("p0", "p2"), ("q_in", "q1"), ("q0",)}
     assert {tuple(name.removesuffix("@gpu0") for name in arrays) for arrays in blocks(f)} == expected
@@ -166,7 +166,7 @@ def test_small_and_placed_arrays_stay_as_they_are() -> None:
     f = chain(5)
     f["s1"].place(tm.INTERLEAVE)
     assert not any("s1" in arrays for arrays in blocks(f))
-    assert "s1" in {node.buffer for node in walk(f.lowered().body) if isinstance(node, Allocate)}
+    assert "s1" in {node.buffer for node in walk(f.show("lowered").body) if isinstance(node, Allocate)}
     g = tm.Function("small", params=[N], assume="N >= 1")
     value: Any = g.input("a", tm.float32, [8])
     for k in range(5):

@@ -54,7 +54,7 @@ def _touches(node: Node, buffer: str) -> bool:
 
 
 def test_full_strips_are_named_vectors_and_unaligned_reads_are_lane_shifts() -> None:
-    function = window().f.lowered()
+    function = window().f.show("lowered")
     assert _shifts(function) == {1, 2}
     loops = [n for n in walk(function.body) if isinstance(n, For) and n.variable == "c0"]
     in_registers = [n for n in loops if not _touches(n, "v")]
@@ -65,7 +65,7 @@ def test_full_strips_are_named_vectors_and_unaligned_reads_are_lane_shifts() -> 
 
 
 def test_under_masks_the_whole_tile_is_in_registers() -> None:
-    function = window(remainder="mask").f.lowered()
+    function = window(remainder="mask").f.show("lowered")
     tiles = [n for n in walk(function.body) if isinstance(n, For) and n.variable == "r0"]
     in_registers = [n for n in tiles if not any(isinstance(inner, Allocate) for inner in walk(n))]
     assert in_registers, "tiles with all their rows need no array, others do"
@@ -90,7 +90,7 @@ def _sums_of_sums() -> tm.Function:
 
 
 def test_a_window_whose_row_begins_with_a_part_of_a_vector_is_in_registers_in_the_loop_over_the_row() -> None:
-    function = _sums_of_sums().lowered(32)
+    function = _sums_of_sums().show("lowered", 32)
     loops = [n for n in walk(function.body) if isinstance(n, For) and n.variable == "x0"]
     assert any(_touches(loop, "total") for loop in loops), "at its ends it is an array"
     whole = [n for n in loops if not _touches(n, "total") and any(isinstance(e, Shifted) for e in all_expressions(n))]
@@ -107,7 +107,7 @@ def test_a_window_goes_from_its_array_to_registers_and_back(columns: int) -> Non
 
 
 def test_vectors_in_parts_are_shifted_part_by_part() -> None:
-    function = window(width=16, lanes=16).f.lowered(32)
+    function = window(width=16, lanes=16).f.show("lowered", 32)
     lanes = {e.low.name: e.high.name for e in all_expressions(function.body) if isinstance(e, Shifted)}
     assert lanes["v_0_0"] == "v_0_1"
     assert lanes["v_0_1"] == "v_0_2"
@@ -120,7 +120,7 @@ def test_a_fold_that_no_window_fits_stays_a_fold() -> None:
     m.bx.store_at(m.by, r0)
     m.bx.fold(r, 4)
     m.bx.store_in(tm.REGISTER)
-    text = m.f.pseudocode()
+    text = m.f.show("pseudocode")
     assert "% 4" in text
     assert "moves on" not in text
 
@@ -221,6 +221,8 @@ def test_the_vectors_of_a_window_are_not_named_as_parts_inside_its_loop() -> Non
     mean.unroll(r)
     mean.vectorize(c, 64)
     for register in (16, 32, 64):
-        found = [(name, around) for name, around in declared(f.lowered(register).body) if name.startswith("mean_")]
+        found = [
+            (name, around) for name, around in declared(f.show("lowered", register).body) if name.startswith("mean_")
+        ]
         assert len(found) > 8
         assert [name for name, around in found if name in around] == []

@@ -69,7 +69,7 @@ def test_vectors_of_several_registers_and_of_half_a_register(width: int) -> None
 def test_lanes_without_a_term_touch_no_memory() -> None:
     f, _ = runs("sum of products", 8, "mask")
     arguments, result = given([0, 5, 9]), np.zeros(3)
-    interpret.run(f.lowered(), {**arguments, "y": result}, {"N": 3, "P": 14})
+    interpret.run(f.show("lowered"), {**arguments, "y": result}, {"N": 3, "P": 14})
     np.testing.assert_array_equal(result, f.evaluate(**arguments))
 
 

@@ -22,7 +22,7 @@ BYTES = list(itertools.product((tm.uint8, tm.int8), repeat=2))
 
 def optimised(f: tm.Function) -> LoopFunction:
     """The loops that are emitted; they keep the rules of loops."""
-    found = f.lowered(until="share_memory")
+    found = f.show("lowered", until="share_memory")
     assert not list(verify(found))
     return found
 
@@ -131,8 +131,8 @@ def test_numbers_near_zero_are_zero_in_tiles():
 
 def test_the_loops_are_shown_as_rows_columns_and_terms():
     f, _ = mt.product(across=1)
-    assert "rows of amx" in f.pseudocode()
-    text = str(f.lowered(until="matrix_tiles"))
+    assert "rows of amx" in f.show("pseudocode")
+    text = str(f.show("lowered", until="matrix_tiles"))
     assert "with tiles:" in text
     assert "tile 0 += tile 1 * tile 2" in text
 

@@ -43,7 +43,7 @@ def sample(narrow: tm.DType, size: int) -> dict[str, np.ndarray[tuple[int], np.d
 def idioms(f: tm.Function, register: int) -> int:
     return sum(
         isinstance(part, Idiom) and part.name == NARROWED
-        for e in all_expressions(f.lowered(register).body)
+        for e in all_expressions(f.show("lowered", register).body)
         for part in walk(e)
     )
 

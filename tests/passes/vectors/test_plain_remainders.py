@@ -55,7 +55,7 @@ def windows() -> tm.Function:
 
 
 def remainders(f: tm.Function) -> list[For]:
-    return [node for node in walk(f.lowered().body) if isinstance(node, For) and node.left]
+    return [node for node in walk(f.show("lowered").body) if isinstance(node, For) and node.left]
 
 
 def test_a_network_sorts_in_full_vectors_and_what_they_leave() -> None:

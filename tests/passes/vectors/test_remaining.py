@@ -76,7 +76,7 @@ def test_a_loop_that_fills_its_vectors_by_what_is_assumed_of_sizes_has_no_rest(a
     EVERY[way](o)
     assert f.check().ok
     kernel = f.compile()
-    assert (str(f.lowered()).count("for i in ") == 1) is is_filled
+    assert (str(f.show("lowered")).count("for i in ") == 1) is is_filled
     called = 0
     for sizes in SIZES:
         low, high = bounds(*sizes)

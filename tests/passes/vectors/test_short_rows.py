@@ -52,5 +52,5 @@ def test_a_loop_of_one_length_asks_nothing() -> None:
 
 
 def test_declared_bounds_are_not_clamped() -> None:
-    (line,) = [line for line in sums().pseudocode().splitlines() if "for p in" in line]
+    (line,) = [line for line in sums().show("pseudocode").splitlines() if "for p in" in line]
     assert line.strip().startswith("for p in p_low .. p_high")

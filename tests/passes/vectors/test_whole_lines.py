@@ -32,7 +32,7 @@ def planes(lanes: int, count: int = 3, along: str = "planes inside") -> tm.Funct
 
 def streams(f: tm.Function, vector_bytes: int) -> bool:
     """Whether stores of vectors go past the caches, but in tiles that are not full."""
-    stores = (node for node in walk(f.lowered(vector_bytes).body) if isinstance(node, Store))
+    stores = (node for node in walk(f.show("lowered", vector_bytes).body) if isinstance(node, Store))
     return any(
         node.nontemporal and isinstance(node.indices[-1], Ramp) and "c1" not in iterators(node.indices[-1])
         for node in stores
@@ -56,17 +56,17 @@ def test_parts_of_several_cache_lines_in_turn_are_stored_as_usual(
     lanes: int, count: int, along: str, past: bool
 ) -> None:
     f = planes(lanes, count, along)
-    text = str(f.lowered(32))
+    text = str(f.show("lowered", 32))
     assert streams(f, 32) is past
     assert ("stored as usual, not past the caches" in text) is not past
 
 
 def test_the_remark_says_which_parts_and_what_stores_whole_lines() -> None:
-    assert planes(8).remarks == (
+    assert planes(8).show("remarks") == (
         "y: stored as usual, not past the caches: parts of 32 bytes of 3 cache lines in turn; vectors of 16 are lines",
     )
-    assert planes(16).remarks == ()
-    (said,) = planes(8, along="rows inside").remarks
+    assert planes(16).show("remarks") == ()
+    (said,) = planes(8, along="rows inside").show("remarks")
     assert said.endswith("parts of 32 bytes of a cache line of each row in turn; vectors of 16 are lines")
 
 

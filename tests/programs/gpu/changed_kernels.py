@@ -13,7 +13,7 @@ from tiramisu_py.toolchain import compile_function
 
 def with_changed_text(f: tm.Function, file: str, line: str, instead: str) -> tm.Kernel:
     """A function in the simulator, with its checks, in whose file an expression is replaced; it has to be there."""
-    function = f.lowered()
+    function = f.show("lowered")
     emitted = emit(function)
     changed = re.sub(line, instead, emitted[file])
     assert changed != emitted[file], f"{file} has nothing like {line}"

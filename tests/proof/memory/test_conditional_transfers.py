@@ -100,7 +100,7 @@ def test_values_in_runs_that_go_to_a_gpu_and_back_are_counted_by_position() -> N
     f, m = entries("domain")
     f.outputs(m)
     on_gpu(f, m)
-    moved = {each.name: each.elements for each in f.communication(N=3, P=60).transfers}
+    moved = {each.name: each.elements for each in f.cost("communication", N=3, P=60).transfers}
     assert moved["m_to_cpu"] == 60
 
 

@@ -135,9 +135,11 @@ def test_what_is_derived_is_proven(reach: tuple[int, ...]) -> None:
 def test_what_one_rank_sends_is_counted() -> None:
     f, _ = built((), FAR)
     f.derive_transfers()
-    sent = {(low, high): f.communication(R=12, lo=low, hi=high).elements for low, high in ((0, 4), (4, 8), (8, 12))}
+    sent = {
+        (low, high): f.cost("communication", R=12, lo=low, hi=high).elements for low, high in ((0, 4), (4, 8), (8, 12))
+    }
     assert sent == {(0, 4): 2, (4, 8): 4, (8, 12): 2}
-    assert f.communication(R=12, lo=0, hi=12).elements == 0
+    assert f.cost("communication", R=12, lo=0, hi=12).elements == 0
 
 
 @pytest.mark.parametrize("waits", [True, False])

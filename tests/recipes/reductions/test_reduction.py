@@ -96,7 +96,7 @@ def test_its_text_gives_the_same_program() -> None:
     text = tm.recipes.reduction(t, cpu=WIDE)
     other, t = reduced("whole, joined")
     exec(text, {"tm": tm, "f": other})
-    assert other.pseudocode() == f.pseudocode()
+    assert other.show("pseudocode") == f.show("pseudocode")
 
 
 def mean(f: tm.Function) -> tm.Computation:
@@ -161,10 +161,10 @@ def test_a_declared_order_is_kept() -> None:
 def test_others_are_refused(given: Any, options: dict[str, Any], message: str) -> None:
     f, t = reduced("rows")
     stage = given(f, t)
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     with pytest.raises(ArgumentError, match=message):
         tm.recipes.reduction(stage, cpu=WIDE, **options)
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before
 
 
 def test_tuples_run_side_by_side_in_a_power_of_two_of_lanes() -> None:

@@ -129,7 +129,7 @@ def test_the_text_says_what_was_done_and_gives_the_same_program() -> None:
     ]
     other, t = reduced("rows, aligned")
     exec(text, {"tm": tm, "f": other})
-    assert other.pseudocode() == f.pseudocode()
+    assert other.show("pseudocode") == f.show("pseudocode")
 
 
 @pytest.mark.parametrize(("form", "architecture"), covering([*WIDE, *ONE_BY_ONE], ARCHITECTURES))
@@ -177,7 +177,7 @@ def test_sizes_are_given_by_name_and_tune_has_a_space_of_four() -> None:
 )
 def test_what_it_cannot_do_is_refused(options: dict[str, Any], message: str) -> None:
     f, t = reduced("whole")
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     with pytest.raises(ArgumentError, match=message):
         tm.recipes.reduction(t, **{"on": tm.gpu(), **options})
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before

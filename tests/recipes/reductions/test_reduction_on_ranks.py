@@ -89,7 +89,7 @@ def test_the_terms_of_one_value_are_combined_in_a_tree_and_those_of_integers_by_
     ]
     other, t = reduced("whole")
     exec(text, {"tm": tm, "f": other})
-    assert other.pseudocode() == f.pseudocode()
+    assert other.show("pseudocode") == f.show("pseudocode")
     _, whole_numbers = reduced("whole", tm.int32)
     text = tm.recipes.reduction(whole_numbers, on=tm.cores(ranks=range(4)), cpu=WIDE)
     assert "t.update.tag_distribute(h_rank, combine=tm.PRIVATE)" in text
@@ -104,10 +104,10 @@ def test_the_terms_of_one_value_are_combined_in_a_tree_and_those_of_integers_by_
 )
 def test_what_it_cannot_do_is_refused(form: str, options: dict[str, Any], message: str) -> None:
     f, t = reduced(form)
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     with pytest.raises(ArgumentError, match=message):
         tm.recipes.reduction(t, cpu=WIDE, **options)
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before
 
 
 def test_blocks_of_ranks_need_a_constant_size() -> None:

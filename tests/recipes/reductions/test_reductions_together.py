@@ -144,7 +144,7 @@ def assert_replays(text: str, f: tm.Function, make: Callable[..., Made], *argume
     """The text gives the same program."""
     other, _ = make(*arguments)
     exec(text, {"tm": tm, "f": other})
-    assert other.pseudocode() == f.pseudocode()
+    assert other.show("pseudocode") == f.show("pseudocode")
 
 
 @pytest.mark.parametrize("name", first([*MADE], 8))
@@ -168,7 +168,7 @@ def test_on_cores_they_share_loops_and_have_the_values_of_the_algorithm(name: st
     assert f.check().ok
     assert_values(f, f.compile(), name)
     if "rows" in name or name == "a pair":
-        assert f.pseudocode().count("parallel(static)") == 1
+        assert f.show("pseudocode").count("parallel(static)") == 1
 
 
 def test_softmax_of_rows_needs_neither_barriers_nor_shared_memory() -> None:
@@ -176,7 +176,7 @@ def test_softmax_of_rows_needs_neither_barriers_nor_shared_memory() -> None:
     tm.recipes.reduction(*stages, on=tm.gpu())
     f.derive_transfers()
     text = f.source()["softmax.cu"]
-    assert not re.search("TM_BARRIER|TM_SHARED|tm_atomic", text) and "top@gpu0" not in f.pseudocode()
+    assert not re.search("TM_BARRIER|TM_SHARED|tm_atomic", text) and "top@gpu0" not in f.show("pseudocode")
 
 
 @pytest.mark.parametrize("name", ["a pair of columns", "statistics of everything"])
@@ -240,7 +240,7 @@ def test_a_search_records_schedules_before_and_after_coalescing_to_be_replayed(t
     for point in found.points:
         assert ("coalesce" in "\n".join(map(str, point.commands))) == point.parameters["coalesce"]
         other = tm.Function.of(joined()[0].algorithm, point.commands)
-        assert other.pseudocode() == make(**point.parameters).pseudocode()
+        assert other.show("pseudocode") == make(**point.parameters).show("pseudocode")
     with closing(sqlite3.connect(tmp_path / "points.sqlite")) as database:
         kept = [commands for (commands,) in database.execute("SELECT commands FROM points")]
     assert sorted("coalesce" in commands for commands in kept) == [False, True]
@@ -248,10 +248,10 @@ def test_a_search_records_schedules_before_and_after_coalescing_to_be_replayed(t
 
 def test_atomic_additions_are_for_those_who_give_up_bits() -> None:
     f, stages = statistics("whole")
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     with pytest.raises(ArgumentError, match=r'choose tm.TWO_PASS or tm.LAST_BLOCK, or tm.ATOMIC with determinism="not'):
         tm.recipes.reduction(*stages, on=tm.gpu(), across=tm.ATOMIC)
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before
     tm.recipes.reduction(*stages, on=tm.gpu(), across=tm.ATOMIC, determinism="not_guaranteed")
     f.derive_transfers()
     assert f.check().ok

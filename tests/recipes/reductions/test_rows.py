@@ -205,7 +205,7 @@ def test_the_stories_have_the_schedule_of_the_recipe(name: str) -> None:
     story = cpu_stories.module(name, linear_stories.FOLDER)
     f, _, result = story.algorithm()
     tm.recipes.rows(result, cpu=WIDE)
-    assert f.pseudocode() == story.scheduled(cpu=tm.target("x86-64-v4")).pseudocode()
+    assert f.show("pseudocode") == story.scheduled(cpu=tm.target("x86-64-v4")).show("pseudocode")
 
 
 def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:

@@ -205,7 +205,7 @@ def test_other_reads_are_refused(wrong: Any, words: str) -> None:
 
 @pytest.mark.parametrize("by", [None, "shift", "line"])
 def test_the_facts_say_the_requests_of_a_row(by: str | None) -> None:
-    (facts,) = gather(513, by).facts()
+    (facts,) = gather(513, by).cost("kernels")
     loads = next(each for each in facts.accesses if each.buffer == "rows")
     _, index = picked(513, count=97)
     assert not loads.known and loads.requests == pytest.approx(requests(index, 513, by) / 97, rel=0.02)

@@ -28,7 +28,7 @@ def test_bits_hold_and_each_block_draws_its_number() -> None:
     text = f.source()["sums.cu"]
     assert "tm_number[0] = tm_draw_number(&s_update_locks[2*block_y], gridDim.x);" in text
     assert "const int64_t k0 = block_x;" in text and "blockIdx.x" not in text.split("s_update_kernel")[1]
-    assert "in turn, as number blockIdx.x, by s_update_locks[2 * blockIdx.y + 1]:" in f.pseudocode()
+    assert "in turn, as number blockIdx.x, by s_update_locks[2 * blockIdx.y + 1]:" in f.show("pseudocode")
     f.validate(ROWS[:9, :9].copy())
 
 

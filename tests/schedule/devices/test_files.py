@@ -55,17 +55,17 @@ def test_values_go_to_a_file_and_come_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(kernel(a), s.f.evaluate(a))
         moved = kernel.traffic["u"]
         assert (moved.stored, moved.loaded, moved.copied) == (a.nbytes, a.nbytes, 0)
-        assert moved.stored + moved.loaded == s.f.communication(T=shape[0], N=shape[1]).bytes
+        assert moved.stored + moved.loaded == s.f.cost("communication", T=shape[0], N=shape[1]).bytes
     assert not os.listdir(folder)
 
 
 def test_the_report_and_the_pseudocode_say_what_is_in_files() -> None:
     s = waiting()
     assert "on the queue of stores, the queue of loads and on the host" in str(s.f.check())
-    text = s.f.pseudocode()
+    text = s.f.show("pseudocode")
     assert "allocate u_file[T, N] in a file" in text
     assert "start to copy u[0, 0 .. N] to u_file[t, 0 .. N]  (the queue of stores)" in text
-    assert "host -> file" in str(s.f.communication(T=2, N=3))
+    assert "host -> file" in str(s.f.cost("communication", T=2, N=3))
 
 
 def test_the_interpreter_runs_files_late_and_early() -> None:

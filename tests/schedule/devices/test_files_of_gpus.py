@@ -62,7 +62,7 @@ def test_levels_go_from_the_gpu_to_a_file_and_back(tmp_path: Path) -> None:
         moved = kernel.traffic["u"]
         assert (moved.stored, moved.loaded, moved.copied) == (a.nbytes, a.nbytes, 0)
     assert not os.listdir(folder)
-    kept = s.f.communication(T=3, N=4)
+    kept = s.f.cost("communication", T=3, N=4)
     assert {each.direction for each in kept.transfers} >= {"gpu 0 -> file", "file -> gpu 0"}
 
 

@@ -361,7 +361,7 @@ def test_programs_with_caches_are_proven_and_right(make):
     s = make()
     s.f.derive_transfers()
     assert s.f.check().ok, s.f.check()
-    function = s.f.lowered()
+    function = s.f.show("lowered")
     for sizes in (dict(zip(s.params, (5, 9, 6), strict=False)), dict(zip(s.params, (1, 4, 13), strict=False))):
         rng = np.random.default_rng(1)
         arrays = {}

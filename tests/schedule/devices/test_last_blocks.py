@@ -109,9 +109,9 @@ def test_a_saved_function_has_its_one_kernel(tmp_path: Path) -> None:
     f.save(tmp_path / "mean.json")
     assert tm.load(tmp_path / "mean.json").source() == f.source()
     for _ in ("derive_transfers", "after", "tag_gpu"):
-        assert "s_blocks" in f.pseudocode()
+        assert "s_blocks" in f.show("pseudocode")
         f.undo()
-    assert "s_blocks" not in f.pseudocode()
+    assert "s_blocks" not in f.show("pseudocode")
 
 
 # -- what is refused
@@ -279,7 +279,7 @@ def test_a_cuda_compiler_takes_it() -> None:
         pytest.skip(found)
     f = total(tm.LAST_BLOCK)
     kernel = f.compile(device="gpu", architectures=["sm_75", "sm_80", "sm_90"])
-    (facts,), (resources,) = f.facts(kernel), kernel.resources.values()
+    (facts,), (resources,) = f.cost("kernels", kernel), kernel.resources.values()
     assert facts.threads == (128, 1, 1) and set(facts.registers) == {75, 80, 90}
     assert all(each.shared_bytes == facts.shared_bytes and not each.spilled_bytes for each in resources.values())
 

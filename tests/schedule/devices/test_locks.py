@@ -41,7 +41,7 @@ def test_blocks_with_the_same_rows_share_a_lock() -> None:
     assert report.ok and str(report.determinism["s"]) == "not_guaranteed"
     text = f.source()["sums.cu"]
     assert "tm_take_lock(&s_update_locks[block_y]);" in text and "tm_atomic" not in text
-    assert "with the lock s_update_locks[blockIdx.y]:" in f.pseudocode()
+    assert "with the lock s_update_locks[blockIdx.y]:" in f.show("pseudocode")
     f.validate(ROWS[:9, :9].copy())
 
 

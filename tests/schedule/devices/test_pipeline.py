@@ -137,7 +137,7 @@ def test_a_pipeline_is_proven_and_right(name: str) -> None:
 def test_the_loops_of_a_pipeline_are_right_in_adversarial_order(name: str) -> None:
     s = CASES[name]()
     s.f.derive_transfers()
-    loops = s.f.lowered()
+    loops = s.f.show("lowered")
     for seed, (N, M, K) in enumerate(SIZES[2:4]):
         arrays, got = factors((N, M, K)), np.zeros((N, M), np.float32)
         run(loops, {**arrays, "C": got}, {"N": N, "M": M, "K": K}, seed)

@@ -45,7 +45,7 @@ def test_a_state_before_the_command_has_the_algorithm_as_it_was() -> None:
     f = rows()
     f.undo()
     f.undo()
-    assert "s_blocks" not in f.pseudocode()
+    assert "s_blocks" not in f.show("pseudocode")
 
 
 def test_a_saved_function_has_both_kernels(tmp_path: Path) -> None:

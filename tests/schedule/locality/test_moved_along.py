@@ -70,7 +70,7 @@ def test_what_is_in_the_loops_of_a_computation_is_as_if_it_had_moved_there_later
             q.compute_at(s, c0)
         report = f.check()
         assert report.ok, report
-        texts.append(f.pseudocode())
+        texts.append(f.show("pseudocode"))
     assert texts[0] == texts[1]
 
 

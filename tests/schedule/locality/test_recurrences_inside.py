@@ -43,7 +43,7 @@ def test_a_recurrence_goes_into_the_rows_that_it_stays_in(time_first: bool, tile
     if tiled:
         out.split(i, 4, i0, i1)
     r.compute_at(out, i0 if tiled else i)
-    (extents,) = re.findall(r"allocate r\[(.*)\]", f.pseudocode())
+    (extents,) = re.findall(r"allocate r\[(.*)\]", f.show("pseudocode"))
     assert set(extents.split(", ")) == {"T", "4" if tiled else "1"}
     kernel = f.compile()
     for size, steps in ((0, 1), (1, 1), (1, 4), (4, 2), (5, 3), (13, 7)):
@@ -137,7 +137,7 @@ def test_a_chain_goes_into_a_loop_in_any_order_of_commands(order: tuple[str, ...
     f, made = nearest()
     for name in order:
         made[name].compute_at(made["out"], n0)
-    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.pseudocode()))
+    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.show("pseudocode")))
     assert extents == {"dist": "6, 3", "label": "5", "half": "4"}
     kernel = f.compile()
     for size in (0, 1, 4, 5, 13):
@@ -169,7 +169,7 @@ def test_a_computation_takes_along_what_is_computed_in_its_loops(first: str) -> 
     commands = [lambda: q.compute_at(s, n0), lambda: q.split(n, 2, i0, i1), lambda: p.compute_at(q, i0)]
     for command in commands if first == "q" else [commands[1], commands[2], commands[0]]:
         command()
-    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.pseudocode()))
+    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.show("pseudocode")))
     assert extents == {"q": "6", "p": "4"}
     for size in (0, 1, 4, 5, 13):
         given = np.arange(size + 4, dtype=np.int32)
@@ -191,7 +191,7 @@ def test_a_nest_of_producers_is_the_same_in_any_order_of_commands(order: tuple[i
     stages[-1].split(n, 4, n0, n1)
     for number in order:
         stages[number].compute_at(stages[number + 1], n0 if number == 3 else n)
-    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.pseudocode()))
+    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.show("pseudocode")))
     assert extents == {"s3": "5", "s2": "2", "s1": "2", "s0": "2"}
     given = np.arange(19, dtype=np.int32)
     expected = given

@@ -173,7 +173,7 @@ def test_a_file_has_both_commands(tmp_path: Path) -> None:
     out.reverse_compute_at(C.update, j0)
     f.save(tmp_path / "product.json")
     again = tm.load(tmp_path / "product.json")
-    assert again.pseudocode() == f.pseudocode()
+    assert again.show("pseudocode") == f.show("pseudocode")
     f.undo()
     f.undo()
     assert set(f.program.statements) == {"C_init", "C_update", "out"}

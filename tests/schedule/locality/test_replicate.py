@@ -21,7 +21,7 @@ def test_each_thread_of_a_row_has_the_largest_value_so_far(tagged_first: bool) -
     f = replicated(tagged_first=tagged_first)
     report = f.check()
     assert report.ok, report
-    text = f.pseudocode()
+    text = f.show("pseudocode")
     assert "barrier" not in text and "shared memory" not in text
     assert "allocate top[1, 4] in registers" in text
     simulated = f.compile(device="simulator", sanitize=True)
@@ -117,7 +117,7 @@ def test_a_tree_in_a_loop_inside_of_a_thread_loop_gives_its_sum_to_all_threads_o
     f.derive_transfers()
     report = f.check()
     assert report.ok, report
-    text = f.pseudocode()
+    text = f.show("pseudocode")
     assert "barrier" not in text and "shared memory" not in text and "over threadIdx.x" in text
     simulated = f.compile(device="simulator", sanitize=True)
     for steps, count in SIZES:
@@ -130,13 +130,13 @@ def test_copies_are_saved_and_undone() -> None:
     f = replicated()
     assert {"top.replicate(j)", "total.replicate(j)"} <= set(map(str, f.commands))
     again = tm.Function.of(f.algorithm, f.commands)
-    assert again.pseudocode() == f.pseudocode()
+    assert again.show("pseudocode") == f.show("pseudocode")
     g, _, _, top, _ = rows()
-    before = g.pseudocode()
+    before = g.show("pseudocode")
     top.replicate(j)
-    assert g.pseudocode() != before
+    assert g.show("pseudocode") != before
     g.undo()
-    assert g.pseudocode() == before
+    assert g.show("pseudocode") == before
 
 
 def _tree(total: Any, acc: Any) -> None:

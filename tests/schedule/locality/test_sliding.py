@@ -157,7 +157,7 @@ def test_what_slides_computes_the_same_values(build: Callable[[], Built]) -> Non
     m = build()
     report = m.f.check()
     assert report.ok, report
-    kernel, forms = m.f.compile(), [lower(m.f.program), m.f.lowered(), m.f.lowered(8)]
+    kernel, forms = m.f.compile(), [lower(m.f.program), m.f.show("lowered"), m.f.show("lowered", 8)]
     for R, C in [(0, 0), (1, 1), (2, 2), (1, 3), (2, 4), (5, 5), (3, 6), (4, 8), (9, 9), (7, 17)]:
         sizes = {name: size for name, size in {"R": R, "C": C}.items() if name in m.f.algorithm.params}
         arrays = _arrays(m.f, sizes)
@@ -193,8 +193,8 @@ def _extents(m: Built, name: str) -> list[int | str]:
 def test_a_ring_keeps_the_fewest_strips_and_its_loop_begins_early() -> None:
     m = rows()
     assert _extents(m, "bx") == [3, "C"]
-    assert "for r1 in -2 .. min(4, R - 4 * r0):" in m.f.pseudocode()
-    assert "bx[(r1 + 2) % 3, c] =" in m.f.pseudocode()
+    assert "for r1 in -2 .. min(4, R - 4 * r0):" in m.f.show("pseudocode")
+    assert "bx[(r1 + 2) % 3, c] =" in m.f.show("pseudocode")
     assert m.f.program.loops[m.f.program.buffers["bx"].scope[-1]].name == "r0"
     assert _extents(window(), "v") == [2, 8]
     assert _extents(window(first=-1), "v") == [2, 12]
@@ -388,7 +388,7 @@ def test_a_window_may_move_once_in_several_iterations(rate: int, taps: int, shif
     m = upsampled(rate, taps, shift)
     m.p.compute_at(m.o, m.y)
     m.p.slide(m.y)
-    text = m.f.pseudocode()
+    text = m.f.show("pseudocode")
     assert f"allocate p[{taps}]" in text or taps == 1
     assert text.count("# p[") == 1  # one value in an iteration, in every `rate`-th of them
     assert f"% {rate} == 0" in text

@@ -207,8 +207,8 @@ def test_loops_outside_have_the_names_that_are_given():
     f, heat = plate()
     heat.time_tile(t, 3, {y: 4, x: 8}, [p, q, x0])
     heat.parallelize(q)
-    assert "for p in" in f.pseudocode()
-    assert "parallel q" in f.pseudocode() or "for q in" in f.pseudocode()
+    assert "for p in" in f.show("pseudocode")
+    assert "parallel q" in f.show("pseudocode") or "for q in" in f.show("pseudocode")
     same(f, sizes_of(T=(0, 4), H=(5,), W=(9,)))
 
 
@@ -248,13 +248,13 @@ def test_the_levels_of_a_tile_are_folded_to_what_reads_reach():
 
 def test_a_schedule_in_the_script_can_be_undone_and_copied():
     f, heat = plate()
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     other = f.copy()
     heat.time_tile(t, 3, {y: 4})
     assert texts(f) == ("heat.time_tile(t, 3, {y: 4})",)
-    assert other.pseudocode() == before != f.pseudocode()
+    assert other.show("pseudocode") == before != f.show("pseudocode")
     f.undo()
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before
 
 
 # -- threads
@@ -292,7 +292,7 @@ def test_levels_of_a_tile_cannot_be_dealt_out_to_threads():
 def test_several_computations_of_a_step():
     f, (heat, slope, dye) = coupled()
     dye.time_tile(t, 4, {i: 8}, together=[heat, slope])
-    assert "slope" in f.pseudocode()
+    assert "slope" in f.show("pseudocode")
     dye.parallelize(i0)
     same(f, sizes_of(T=(0, 1, 3, 4, 7, 9), N=(1, 2, 3, 8, 9, 21)))
 
@@ -394,7 +394,7 @@ def test_interpreted_loops_agree():
     u.time_tile(t, 3, {y: 4, x: 4})
     u.parallelize(y0)
     u.vectorize(x, 4)
-    lowered = f.lowered()
+    lowered = f.show("lowered")
     for levels, rows, columns in ((0, 2, 3), (4, 6, 9), (7, 5, 5)):
         start = np.random.default_rng(3).random((rows, columns), dtype=np.float32)
         sizes = {"T": levels, "H": rows, "W": columns}

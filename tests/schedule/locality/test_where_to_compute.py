@@ -156,7 +156,7 @@ def test_a_part_whose_lowest_index_has_no_single_form_is_kept_from_the_least_one
         a = np.arange(4 * size).reshape(4, size) ** 2
         np.testing.assert_array_equal(f.compile()(a), f.evaluate(a))
         found = np.zeros_like(a)
-        run(f.lowered(), {"a": a, "out": found}, {"R": size})
+        run(f.show("lowered"), {"a": a, "out": found}, {"R": size})
         np.testing.assert_array_equal(found, f.evaluate(a))
 
 

@@ -450,4 +450,4 @@ def test_a_matrix_may_be_an_array() -> None:
     (f, (h,)), (g, (other,)) = seidel(), seidel()
     h.transform([t, i], np.array([[1, 0], [1, 1]]))
     other.transform([t, i], [[1, 0], [1, 1]])
-    assert str(f.pseudocode()) == str(g.pseudocode())
+    assert str(f.show("pseudocode")) == str(g.show("pseudocode"))

@@ -119,9 +119,9 @@ def test_an_array_that_the_bundle_runs_along_is_read_by_the_number_of_the_term()
 
 def test_the_pseudocode_and_the_loops_show_the_bundle() -> None:
     f, o = elementwise()
-    assert f.pseudocode().count("of the bundle j") == 3
+    assert f.show("pseudocode").count("of the bundle j") == 3
     o.split(j, 64, jb, jt)
-    assert "of the bundle jb, jt" in f.pseudocode()
+    assert "of the bundle jb, jt" in f.show("pseudocode")
 
 
 @pytest.mark.parametrize("parts", [(4,), (4, 3), (2, 3, 2)])
@@ -238,13 +238,13 @@ def test_a_version_for_constant_sizes_has_the_same_values() -> None:
 
 def test_it_is_kept_in_files_and_can_be_undone(tmp_path: Path) -> None:
     f, update = whole()
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     update.split(j, 4, jb, jt).reorder(jt, jb)
     f.save(tmp_path / "whole.json")
-    assert tm.load(tmp_path / "whole.json").pseudocode() == f.pseudocode() != before
+    assert tm.load(tmp_path / "whole.json").show("pseudocode") == f.show("pseudocode") != before
     f.undo()
     f.undo()
-    assert f.pseudocode() == before and f.check().ok
+    assert f.show("pseudocode") == before and f.check().ok
     assert f.algorithm.computations["s"].over == ("h", "x", "y")
 
 

@@ -123,13 +123,13 @@ def test_what_reads_nothing_alike_has_no_producers() -> None:
 
 def test_it_is_kept_in_files_and_can_be_undone(tmp_path: Path) -> None:
     f, s = whole()
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     s.update.coalesce(h, x, y, into=j)
     f.save(tmp_path / "total.json")
-    assert tm.load(tmp_path / "total.json").pseudocode() == f.pseudocode() != before
+    assert tm.load(tmp_path / "total.json").show("pseudocode") == f.show("pseudocode") != before
     assert [str(command) for command in f.commands] == ["s.update.coalesce(h, x, y, into=j)"]
     f.undo()
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before
 
 
 Domain = str | dict[Any, Any]

@@ -81,7 +81,7 @@ def test_it_is_undone_and_saved_like_any_command(tmp_path: Path) -> None:
     f.save(tmp_path / "columns.json")
     assert tm.load(tmp_path / "columns.json").source() == f.source()
     f.undo()
-    assert "s_chunks" not in f.pseudocode()
+    assert "s_chunks" not in f.show("pseudocode")
 
 
 def test_what_it_is_not_for() -> None:

@@ -47,7 +47,7 @@ def test_a_sum_has_no_more_partial_results_than_threads() -> None:
 def test_the_text_and_the_nest_say_it_and_a_copy_keeps_it() -> None:
     f = sums(threads=2)
     assert "omp parallel num_threads(tm_threads() < 2 ? tm_threads() : 2)" in f.source()["total.c"]
-    assert "at most 2 threads" in str(f.loop_nests()) and "at most 2 threads" in str(f.lowered())
+    assert "at most 2 threads" in str(f.show("loops")) and "at most 2 threads" in str(f.show("lowered"))
     assert "threads=2" in str(tm.Function.of(f.algorithm, f.commands).commands[-1])
     assert "num_threads" not in sums().source()["total.c"]
 

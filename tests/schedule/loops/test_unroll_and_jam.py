@@ -18,7 +18,7 @@ def test_it_is_a_split_a_reorder_and_an_unroll():
     jammed, by_hand = pl.volume(), pl.volume()
     jammed.o.unroll_and_jam(i, 4, i0, i1)
     by_hand.o.split(i, 4, i0, i1).reorder(i0, j, k, i1).unroll(i1)
-    assert jammed.f.pseudocode() == by_hand.f.pseudocode()
+    assert jammed.f.show("pseudocode") == by_hand.f.show("pseudocode")
     assert texts(jammed.f) == ("o.unroll_and_jam(i, 4, outer=i0, inner=i1)",)
 
 

@@ -124,7 +124,7 @@ def test_versions_for_constant_sizes_take_the_same_packed_array() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_interpreter_packs_first(seed: int) -> None:
     a, b, c = numbers(3, 5), numbers(5, 6), np.zeros((3, 6), np.int32)
-    run(product().f.lowered(), {"A": a, "B": b, "C": c}, {"N": 3, "M": 6, "K": 5}, seed)
+    run(product().f.show("lowered"), {"A": a, "B": b, "C": c}, {"N": 3, "M": 6, "K": 5}, seed)
     np.testing.assert_array_equal(c, a @ b)
 
 
@@ -206,7 +206,7 @@ def test_a_file_keeps_it(tmp_path) -> None:
     s.f.save(tmp_path / "mm.json")
     loaded = tm.load(tmp_path / "mm.json")
     assert loaded.commands == s.f.commands
-    assert [pack.name for pack in loaded.lowered().packs] == ["mm_pack_B"]
+    assert [pack.name for pack in loaded.show("lowered").packs] == ["mm_pack_B"]
 
 
 C_PROGRAM = r"""

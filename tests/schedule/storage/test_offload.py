@@ -67,7 +67,7 @@ def test_gradients_have_the_bits_of_those_with_all_levels_kept(ahead: int, tmp_p
         for one, other in zip(kernel(**arrays, T=steps), right(**arrays, T=steps), strict=True):
             np.testing.assert_array_equal(one, other)
         moved = kernel.traffic["u"]
-        assert moved.stored + moved.loaded == f.communication(T=steps, N=n).bytes
+        assert moved.stored + moved.loaded == f.cost("communication", T=steps, N=n).bytes
         assert moved.stored == steps * n * 8
     assert not os.listdir(folder)
 

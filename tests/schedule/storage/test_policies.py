@@ -120,7 +120,7 @@ def test_what_is_placed_cannot_become_an_output():
 def test_pseudocode_shows_the_policy():
     s = pair()
     s.p.place("interleave")
-    assert "allocate p[N, 8] in memory, pages interleave:" in s.f.pseudocode()
+    assert "allocate p[N, 8] in memory, pages interleave:" in s.f.show("pseudocode")
 
 
 def test_a_buffer_for_two_takes_one_policy():

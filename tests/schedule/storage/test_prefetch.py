@@ -36,10 +36,10 @@ def test_it_is_in_the_pseudocode_and_can_be_undone():
     s = jammed(None)
     plain = s.f.source()
     s.bx.prefetch(s.image, c, 64, locality=0)
-    assert "prefetch image[r, c + 64]" in s.f.pseudocode()
+    assert "prefetch image[r, c + 64]" in s.f.show("pseudocode")
     assert texts(s.f)[-1] == "bx.prefetch(image, c, 64, locality=0)"
     s.bx.prefetch(s.image, c, 128)
-    assert "c + 64" not in s.f.pseudocode() and "prefetch image[r, c + 128]" in s.f.pseudocode()
+    assert "c + 64" not in s.f.show("pseudocode") and "prefetch image[r, c + 128]" in s.f.show("pseudocode")
     s.f.undo()
     s.f.undo()
     assert s.f.source() == plain and "tm_stores.h" not in plain
@@ -76,7 +76,7 @@ def test_rows_that_no_later_vector_goes_on_with_are_asked_for_to_their_last_elem
 def test_rows_ahead_and_the_machine():
     s = pl.matmul()
     s.C.update.reorder(i, k, j).vectorize(j, 16).prefetch(s.B, k, 2)
-    assert "prefetch B[k + 2, j]" in s.f.pseudocode()
+    assert "prefetch B[k + 2, j]" in s.f.show("pseudocode")
     assert _asked(s.f.source()["mm.c"]) == ["B, (k + 2)*M + j, 3"]
     a, b = np.ones((3, 4), np.float32), np.arange(4 * 17, dtype=np.float32).reshape(4, 17)
     out = np.zeros((3, 17), np.float32)
@@ -88,7 +88,7 @@ def test_an_update_asks_for_what_it_adds_to():
     s = pl.matmul()
     s.C.update.tile(i, j, 4, 16, i0, j0, i1, j1).reorder(i0, j0, k, i1, j1)
     s.C.update.vectorize(j1, 16).prefetch(s.C, i0, 1)
-    assert "prefetch C[4 * i0 + i1 + 4, 16 * j0 + j1]" in s.f.pseudocode()
+    assert "prefetch C[4 * i0 + i1 + 4, 16 * j0 + j1]" in s.f.show("pseudocode")
     a, b = np.ones((9, 3), np.float32), np.arange(3 * 17, dtype=np.float32).reshape(3, 17)
     out = np.zeros((9, 17), np.float32)
     run(lower(s.f.completed), {"A": a, "B": b, "C": out}, {"N": 9, "M": 17, "K": 3})
@@ -112,12 +112,12 @@ def test_the_start_of_a_sum_reads_nothing():
 def test_a_computation_in_memory_and_its_copy():
     s = pl.blur()
     s.by.vectorize(c, 16).prefetch(s.bx, r, 1)
-    assert "prefetch bx[r + 1, c]" in s.f.pseudocode() and "prefetch bx[r + 3, c]" in s.f.pseudocode()
+    assert "prefetch bx[r + 1, c]" in s.f.show("pseudocode") and "prefetch bx[r + 3, c]" in s.f.show("pseudocode")
     s = pl.blur()
     s.by.split(r, 8, r0, r1)
     copy = s.by.copy(s.bx, [i, j], at=r0)
     s.by.prefetch(copy, r1, 1)
-    assert "prefetch bx_cache[" in s.f.pseudocode()
+    assert "prefetch bx_cache[" in s.f.show("pseudocode")
 
 
 def test_what_is_read_from_elsewhere_then_is_refused():
@@ -180,11 +180,11 @@ def test_a_loop_with_which_the_read_does_not_move_is_refused():
         s.bx.prefetch(s.image, c0, 4)
     s.bx.prefetch(s.image, r, 4)
     s.by.prefetch(s.bx, c1, 4)
-    assert s.f.pseudocode().count("prefetch image[r + 4, c") == 1
+    assert s.f.show("pseudocode").count("prefetch image[r + 4, c") == 1
 
 
 def test_a_loop_that_is_gone_is_an_error_in_words():
     s = pl.scale()
     s.o.prefetch(s.a, j, 16).tile(i, j, 4, 4, i0, j0, i1, j1)
     with pytest.raises(UnsupportedError, match=r"o\.prefetch\(a, j\): the loop j is no longer there"):
-        s.f.pseudocode()
+        s.f.show("pseudocode")

@@ -38,10 +38,10 @@ ON_A_PART: dict[str, Change] = {
 @pytest.mark.parametrize("command", ON_A_PART)
 def test_a_part_has_no_buffer_of_its_own_and_the_refusal_says_what_to_name(command: str) -> None:
     f, _p, (first, _) = two_parts()
-    before = f.pseudocode()
+    before = f.show("pseudocode")
     with pytest.raises(CommandError, match=r"p has one buffer for all of its statements, and p_1 stores .* say p\."):
         ON_A_PART[command](first)
-    assert f.pseudocode() == before
+    assert f.show("pseudocode") == before
 
 
 def test_the_whole_computation_is_stored_in_another_buffer() -> None:
@@ -119,7 +119,7 @@ def test_storage_commands_commute(pair: str) -> None:
         for command in (*first, *order):
             command(bx, by)
         assert f.check().ok
-        texts.append(f.pseudocode())
+        texts.append(f.show("pseudocode"))
         image = np.random.default_rng(0).random((21, 37), dtype=np.float32)
         np.testing.assert_array_equal(f.compile()(image), f.evaluate(image=image))
     assert texts[0] == texts[1]

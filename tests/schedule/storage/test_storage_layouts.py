@@ -21,6 +21,6 @@ def test_store_at_keeps_the_layout_that_the_user_gave() -> None:
     h.store_in(tm.Buffer("two", [2, 8], tm.float32), [s % 2, k])
     o.after(h, g)
     h.store_at(o, g)
-    assert "allocate two[2, 8]" in f.pseudocode()
+    assert "allocate two[2, 8]" in f.show("pseudocode")
     x = np.random.default_rng(0).random((3, 8), dtype=np.float32)
     np.testing.assert_array_equal(f.compile()(x), f.evaluate(a=x))

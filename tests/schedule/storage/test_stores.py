@@ -175,7 +175,7 @@ def test_a_function_without_it_has_the_text_that_it_had():
 
 def test_it_is_in_the_pseudocode_and_stays_with_the_parts():
     s = jammed()
-    assert "(non-temporal)" in s.f.pseudocode()
+    assert "(non-temporal)" in s.f.show("pseudocode")
     s = pl.scale()
     s.o.store_nontemporal()
     s.o.separate_at(j, [8])
@@ -185,7 +185,7 @@ def test_it_is_in_the_pseudocode_and_stays_with_the_parts():
     other = s.f.copy()
     other.undo()
     other.undo()
-    assert "non-temporal" not in other.pseudocode() and "non-temporal" in s.f.pseudocode()
+    assert "non-temporal" not in other.show("pseudocode") and "non-temporal" in s.f.show("pseudocode")
 
 
 @pytest.mark.parametrize("dtype", [tm.uint8, tm.int16, tm.float64, tm.int64], ids=str)
@@ -279,7 +279,7 @@ def test_registers_are_refused():
     s.bx.compute_at(s.by, c).store_nontemporal()
     with pytest.raises(tm.CommandError, match=r"bx stores past the caches.*leave out bx\.store_nontemporal\(\)"):
         s.bx.store_in(tm.REGISTER)
-    assert "non-temporal" in s.f.pseudocode()
+    assert "non-temporal" in s.f.show("pseudocode")
 
 
 def test_the_start_of_a_reduction_may_be():

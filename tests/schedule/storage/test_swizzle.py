@@ -45,14 +45,14 @@ def transposed(
 
 
 def conflicts(f: tm.Function) -> list[int]:
-    (facts,) = f.facts()
+    (facts,) = f.cost("kernels")
     return [each.conflicts for each in facts.accesses if each.memory is tm.SHARED]
 
 
 def test_a_swizzle_takes_the_turns_of_padding_away_without_its_bytes() -> None:
     assert sorted(conflicts(transposed(None).f)) == [1, 32]
     swizzled = transposed(32).f
-    assert conflicts(swizzled) == [1, 1] and swizzled.facts()[0].shared_bytes == 4 * 32 * 32
+    assert conflicts(swizzled) == [1, 1] and swizzled.cost("kernels")[0].shared_bytes == 4 * 32 * 32
     assert "p[thread_x, thread_y ^ " in swizzled.source()["t.cu"].replace("\n", " ")
     assert sorted(conflicts(transposed((8, 4)).f)) == [1, 4]
 

@@ -112,7 +112,7 @@ def test_nothing_beside_the_elements_is_touched(schedule: str, strides: tuple[in
     right = memory.copy()
     np.lib.stride_tricks.as_strided(right, (n, m), tuple(4 * stride for stride in strides))[...] = wanted
     sizes = {"N": n, "M": m, "S": strides[0], "T": strides[1]}
-    found = Compiled(f.lowered(), *SANITISERS, "-O1").sanitised(sizes, a=a, part=memory)
+    found = Compiled(f.show("lowered"), *SANITISERS, "-O1").sanitised(sizes, a=a, part=memory)
     np.testing.assert_array_equal(found["part"], right)
 
 
@@ -121,7 +121,7 @@ def test_the_machine_writes_views_too() -> None:
     o.vectorize(j, 4, remainder="mask")
     base = np.zeros((40, 60), np.float32)
     a, wanted = given((4, 15))
-    run(f.lowered(), {"a": a, "part": base[1:12:3, ::4]}, {"N": 4, "M": 15, "S": 180, "T": 4}, seed=3)
+    run(f.show("lowered"), {"a": a, "part": base[1:12:3, ::4]}, {"N": 4, "M": 15, "S": 180, "T": 4}, seed=3)
     np.testing.assert_array_equal(base[1:12:3, ::4], wanted)
 
 
@@ -184,7 +184,7 @@ def test_views_that_share_an_element_are_refused() -> None:
     """NumPy decides exactly whether two views share memory; what it says is shared is never accepted, in C neither."""
     rng = np.random.default_rng(0)
     f = both()
-    kernel, compiled = f.compile(), Compiled(f.lowered())
+    kernel, compiled = f.compile(), Compiled(f.show("lowered"))
     memory, seen = np.zeros(400, np.float32), set()
     for _ in range(2000):
         n, m = rng.integers(1, 5, 2)
@@ -227,7 +227,7 @@ def test_strides_of_outputs_are_saved_sent_and_described(tmp_path: Path) -> None
 
 def test_c_checks_what_python_checks() -> None:
     f, _ = program([-S, 1])
-    compiled, memory = Compiled(f.lowered()), np.zeros(200, np.float32)
+    compiled, memory = Compiled(f.show("lowered")), np.zeros(200, np.float32)
     sizes, a = {"N": 3, "M": 4, "S": 50}, np.zeros((3, 4), np.float32)
     assert compiled.code(sizes, a=a, part=memory[100:]) == 0
     code, words = compiled.outcome({**sizes, "S": 3}, a=a, part=memory[100:])

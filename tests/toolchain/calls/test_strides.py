@@ -82,7 +82,7 @@ def test_nothing_beside_the_elements_is_touched(schedule: str, strides: tuple[in
     memory = np.random.default_rng(0).normal(size=(n - 1) * strides[0] + (m - 1) * strides[1] + 1).astype(np.float32)
     view = np.lib.stride_tricks.as_strided(memory, (n, m), tuple(4 * stride for stride in strides))
     given = {"N": n, "M": m, "S": strides[0], "T": strides[1]}
-    found = Compiled(f.lowered(), *SANITISERS, "-O0").sanitised(given, a=memory, o=np.zeros((n, m), np.float32))
+    found = Compiled(f.show("lowered"), *SANITISERS, "-O0").sanitised(given, a=memory, o=np.zeros((n, m), np.float32))
     np.testing.assert_array_equal(found["o"], 2 * view + view[:1])
 
 
@@ -90,7 +90,7 @@ def test_the_machine_reads_views_too() -> None:
     f, o = program([S, T])
     o.vectorize(j, 4, remainder="mask")
     view, out = BASE[1:12:3, ::4], np.zeros((4, 15), np.float32)
-    run(f.lowered(), {"a": view, "o": out}, {"N": 4, "M": 15, "S": 180, "T": 4}, seed=3)
+    run(f.show("lowered"), {"a": view, "o": out}, {"N": 4, "M": 15, "S": 180, "T": 4}, seed=3)
     np.testing.assert_array_equal(out, 2 * view + view[:1])
 
 
@@ -156,7 +156,7 @@ def test_strides_of_no_whole_elements_are_refused_by_kernels_and_by_evaluate() -
 
 def test_c_checks_the_span_of_an_array() -> None:
     f, _ = program([S, 1])
-    compiled = Compiled(f.lowered())
+    compiled = Compiled(f.show("lowered"))
     memory = np.zeros(200, np.float32)
     sizes = {"N": 3, "M": 4, "S": 50}
     assert compiled.code(sizes, a=memory, o=np.zeros((3, 4), np.float32)) == 0

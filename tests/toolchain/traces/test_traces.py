@@ -41,7 +41,7 @@ def test_the_text_of_a_function_without_a_trace_knows_nothing_of_it(make):
 
 def test_a_trace_only_adds_calls_to_the_text_of_a_function():
     f = on_cores()
-    plain, told = f.source()["blur.c"], emit(traced(f.lowered()))["blur.c"]
+    plain, told = f.source()["blur.c"], emit(traced(f.show("lowered")))["blur.c"]
     assert told != plain
     first, after = told.index("// what the last call"), told.index("static int blur_check")
     without = told[:first] + told[after:]
@@ -197,7 +197,7 @@ def test_a_real_gpu_has_times_on_the_clock_of_the_host():
 def test_the_sources_with_a_trace_compile_without_a_warning(compiler, tmp_path: Path):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler} on this machine")
-    for name, text in emit(traced(cooperative().lowered())).items():
+    for name, text in emit(traced(cooperative().show("lowered"))).items():
         (tmp_path / name).write_text(text)
     strict = "-Wall -Wextra -Werror -fsyntax-only"
     sh(f"{compiler} -std=c11 {strict} -Wpedantic -Wconversion tm_gpu.c", tmp_path)
@@ -280,7 +280,7 @@ def test_the_trace_of_all_ranks_has_every_message_with_its_bytes():
     mine = trace.of(rank=comm.rank)
     assert [(e.name, e.kind) for e in mine] == [(e.name, e.kind) for e in own.events]
     assert [e.seconds for e in mine] == pytest.approx([e.seconds for e in own.events], abs=1e-9)
-    counted = f.communication(C=6)
+    counted = f.cost("communication", C=6)
     sends, receives = trace.of(kind="send"), trace.of(kind="receive")
     assert len(sends) == len(receives) == counted.messages == 2
     assert sum(e.bytes for e in sends) == sum(e.bytes for e in receives) == counted.bytes
@@ -298,7 +298,7 @@ def test_the_messages_in_a_trace_are_those_that_were_counted():
         kernel = f.compile(trace=True)
         kernel(**{n: f.part(n, x, comm.rank) if isinstance(x, np.ndarray) else x for n, x in given.items()}, comm=comm)
         trace = kernel.trace.gathered(comm)
-        counted = f.communication(**{param: given[param] for param in f.algorithm.params})
+        counted = f.cost("communication", **{param: given[param] for param in f.algorithm.params})
         for kind in ("send", "receive"):
             found = trace.of(kind=kind)
             assert (len(found), sum(e.bytes for e in found)) == (counted.messages, counted.bytes), name

@@ -65,11 +65,24 @@ def test_a_roofline_finds_both_roofs_and_the_least_time() -> None:
     assert error(model.predicted(columns), operations - seconds) < 0.1
 
 
+def test_a_roofline_knows_latencies_where_little_goes_on_at_once() -> None:
+    """Volkov's law: latency over the pieces at once, or throughput, of arithmetic and of memory."""
+    pieces, operations = RANDOM.uniform(0, 10, 800), RANDOM.uniform(20, 34, 800)
+    moved = RANDOM.uniform(20, 34, 800)
+    seconds = np.max([operations - 30, moved - 31, operations - 25 - pieces, moved - 24 - pieces], axis=0)
+    columns = np.column_stack([RANDOM.integers(0, 2, 800), pieces, operations, moved])
+    alone, both = (Roofline.fitted(columns, operations - seconds, 1, each) for each in (0, 1))
+    assert error(both.predicted(columns), operations - seconds) < 0.1
+    assert error(alone.predicted(columns), operations - seconds) > 0.5
+    assert both.latencies == pytest.approx(np.array([[-1, -25], [-1, -24]]), abs=0.15)
+
+
 @pytest.mark.parametrize(
     "model",
     [
         LinearModel.fitted(X, X[:, 0]),
         Roofline.fitted(X, X[:, 0], 2),
+        Roofline.fitted(X, X[:, 0], 1, 2),
         Boosting.fitted(X, X[:, 0], 3),
         Networks(tuple(train(X, X[:, 0], (5, 3), epochs=1, seed=seed) for seed in (0, 1))),
     ],

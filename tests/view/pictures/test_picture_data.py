@@ -149,7 +149,7 @@ def test_each_instance_has_its_executor() -> None:
 
 def test_messages_are_those_that_are_counted() -> None:
     f = pictured.distributed()
-    drawn, counted = scene(f, C=3), f.communication(C=3)
+    drawn, counted = scene(f, C=3), f.cost("communication", C=3)
     assert len(drawn.messages) == counted.messages == 4
     assert sum(len(message.pairs) for message in drawn.messages) == counted.elements
     assert sum(message.bytes for message in drawn.messages) == counted.bytes
@@ -158,7 +158,7 @@ def test_messages_are_those_that_are_counted() -> None:
             assert drawn.instances[send].value == drawn.instances[receive].value
         assert message.sent < message.arrived
     f = pictured.cooperative()
-    drawn, counted = scene(f, R=6, C=5, G=3), f.communication(R=6, C=5, G=3)
+    drawn, counted = scene(f, R=6, C=5, G=3), f.cost("communication", R=6, C=5, G=3)
     assert [len(message.pairs) for message in drawn.messages] == [moved.elements for moved in counted.transfers]
 
 
@@ -237,10 +237,8 @@ def test_sizes_that_cannot_be_drawn_are_refused() -> None:
         f.show(N=1000, M=1000)
     with pytest.raises(tm.ArgumentError, match="has the parameters N, M: K is not one of them"):
         f.show(K=3)
-    with pytest.raises(tm.ArgumentError, match="give its path first"):
-        f.picture(beside=f, N=3)  # type: ignore[call-overload]
     with pytest.raises(tm.ArgumentError, match="is no function"):
-        f.show(beside=3)  # type: ignore[arg-type]
+        f.show(beside=3)  # type: ignore[call-overload]
 
 
 def test_a_block_program_is_drawn_as_far_as_its_blocks_can_be_seen() -> None:
@@ -318,5 +316,3 @@ def test_a_picture_without_values_says_why_and_given_inputs_must_fit() -> None:
         f.show(N=5, inputs={"at": np.array([9] * 5, np.int32)})
     with pytest.raises(tm.ArgumentError, match="inputs has 'b', which is no input of gather"):
         f.show(N=5, inputs={"b": 1})
-    with pytest.raises(tm.ArgumentError, match=r"picture\(inputs=...\) is written to a file"):
-        f.picture(inputs={"b": 1}, N=5)  # type: ignore[call-overload]

@@ -253,7 +253,7 @@ def test_a_notebook_shows_the_page_in_a_frame() -> None:
 
 def test_a_picture_is_one_file_that_names_no_other(tmp_path: Path) -> None:
     path = tmp_path / "blur.html"
-    drawn = pictured.plain().picture(path, N=3, M=2)
+    drawn = pictured.plain().show("picture", path, N=3, M=2)
     text = path.read_text()
     assert text == drawn.html
     before, d3, after = re.split(r"(<script>// https://d3js\.org.*?</script>)", text, flags=re.DOTALL)

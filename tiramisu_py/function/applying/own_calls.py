@@ -32,7 +32,7 @@ _ELSEWHERE = {
     "decompose_reduction": "write init and update",
     "realize": "write compile(), and call what it returns",
     "build": "write compile()",
-    "lower": "write lowered()",
+    "lower": 'write show("lowered")',
     "update_definition": "write update",
 }
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -32,6 +32,71 @@ OLD_WORDS = {
 #: Calls of older versions, and what to write.
 FORMER_CALLS = {"create_xfer with send=": "create_exchange(bx[r, c], send=..., to=..., recv=..., source=...)"}
 
+#: Views of functions by the words of older versions, and what to write.
+FORMER_LOOKS = {
+    "loop_nests": 'show("loops")',
+    "pseudocode": 'show("pseudocode")',
+    "lowered": 'show("lowered")',
+    "picture": 'show("picture", "blur.html"), or show("messages", C=201) for those of ranks',
+    "explain": 'show("history", "down")',
+    "remarks": 'show("remarks")',
+    "symbolic_cost": 'cost("symbolic")',
+    "communication": 'cost("communication", C=201)',
+    "memory": 'cost("memory", N=4096)',
+    "facts": 'cost("kernels")',
+}
+
+
+class OldLooks:
+    """Views of a function by the words that they had in older versions."""
+
+    def loop_nests(self) -> Any:
+        """An old word for ``show("loops")``."""
+        return self._looked("loop_nests", "show", "loops")
+
+    def pseudocode(self) -> Any:
+        """An old word for ``show("pseudocode")``."""
+        return self._looked("pseudocode", "show", "pseudocode")
+
+    def lowered(self, vector_bytes: int = 64, *, until: str | None = None) -> Any:
+        """An old word for ``show("lowered")``."""
+        return self._looked("lowered", "show", "lowered", vector_bytes, until=until)
+
+    def picture(self, path: Any = None, /, **named: Any) -> Any:
+        """An old word for ``show("picture", path)``, and, without a path, for ``show("messages")``."""
+        if path is None and named.keys().isdisjoint(("beside", "inputs")):
+            return self._looked("picture", "show", "messages", **named)
+        return self._looked("picture", "show", "picture", path, **named)
+
+    def explain(self, computation: Any) -> Any:
+        """An old word for ``show("history", computation)``."""
+        return self._looked("explain", "show", "history", computation)
+
+    @property
+    def remarks(self) -> Any:
+        """An old word for ``show("remarks")``."""
+        return self._looked("remarks", "show", "remarks")
+
+    def symbolic_cost(self, **named: Any) -> Any:
+        """An old word for ``cost("symbolic")``."""
+        return self._looked("symbolic_cost", "cost", "symbolic", **named)
+
+    def communication(self, **params: int) -> Any:
+        """An old word for ``cost("communication")``."""
+        return self._looked("communication", "cost", "communication", **params)
+
+    def memory(self, **named: Any) -> Any:
+        """An old word for ``cost("memory")``."""
+        return self._looked("memory", "cost", "memory", **named)
+
+    def facts(self, kernel: Any = None) -> Any:
+        """An old word for ``cost("kernels")``."""
+        return self._looked("facts", "cost", "kernels", kernel)
+
+    def _looked(self, old: str, method: str, what: str, *arguments: Any, **named: Any) -> Any:
+        warn_of_old_word(f"{old} of a function is an old word: write {FORMER_LOOKS[old]}")
+        return getattr(self, method)(what, *arguments, **named)
+
 
 class OldArrays(Handle):
     """Commands on arrays by the names that they had in older versions."""

@@ -41,7 +41,7 @@ _KNOWN = {
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
 #: What only starts of runs that cover all positions have.
-_OF_RUNS = ("covers", "inverts", "distinct")
+_OF_RUNS = ("covers", "search", "inverts", "distinct")
 _COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
@@ -97,7 +97,9 @@ def _input(declared: Input) -> Plain:
         return {**kept, "distinct": [about.name, [*about.keys], [*about.columns]]}
     if declared.inverts is not None:
         return {**kept, "inverts": [declared.inverts.name, declared.inverts.of, declared.inverts.start]}
-    return {**kept, "covers": plain(declared.covers)} if declared.covers is not None else kept
+    if declared.covers is None:
+        return kept
+    return {**kept, "covers": plain(declared.covers), **({"search": True} if declared.search else {})}
 
 
 def _computation(declared: Computation) -> Plain:
@@ -160,6 +162,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "each": (),
         "determinism": None,
         "covers": None,
+        "search": False,
         "inverts": None,
         "distinct": None,
         "mapped": False,
@@ -175,10 +178,11 @@ def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     inverts = declarations.InverseOf(*about) if about else None
     name, *parts = given.pop("distinct") or [""]
     distinct = declarations.DistinctOf(name, *map(tuple, parts)) if name else None
-    mapped, injective = given.pop("mapped"), given.pop("injective")
+    mapped, search, injective = (given.pop(name) for name in ("mapped", "search", "injective"))
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
     declared = declare_input(algorithm, *arguments, **given, owner=algorithm.owner)
-    return replace(declared, device=device, inverts=inverts, distinct=distinct, mapped=mapped, injective=injective)
+    facts = {"mapped": mapped, "search": search, "injective": injective}
+    return replace(declared, device=device, inverts=inverts, distinct=distinct, **facts)
 
 
 def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm import declarations
@@ -21,22 +21,22 @@ from tiramisu_py.language.schedules.placement import (
     main_statement,
     placed,
 )
+from tiramisu_py.language.schedules.product_tiles import (
+    ProductTiles,
+    cut,
+    lanes_of,
+    terms_of,
+    tile_sizes,
+    tried,
+    width_along,
+)
 from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.toolchain.target_processor import Target, target
 
-#: The most lanes of a vector loop.
-MOST_LANES = 16
 #: The most partial results of a sum, or of a maximum.
 PARTIAL_RESULTS = 64
-#: The most vectors in a row of a tile.
-MOST_VECTORS = 4
-
-
-def _lanes(machine: Target, size: int) -> int:
-    """The elements of so many bytes in a vector, or in two where these are 8 bytes."""
-    return max(min(machine.vector_bytes // size, MOST_LANES), 2)
 
 
 def on_cores(run: KernelRun, where: Cores) -> None:
@@ -45,15 +45,17 @@ def on_cores(run: KernelRun, where: Cores) -> None:
     machine = here if where.vector is None else replace(here, vector_bytes=4 * where.vector)
     try:
         with run.function.all_or_nothing():
-            whole = placed(run)
+            tiles = ProductTiles(run, machine)
+            whole = placed(run, inside=tiles.place)
     except CommandError:  # of values that are made of each other in turns: each keeps loops of its own
-        whole = unplaced(run)
+        whole, tiles = unplaced(run), ProductTiles(run, machine)
     for value in whole.values:
         _columns_side_by_side(run, value, whole)
     for value in whole.values:
-        _in_vectors(run, value, machine)
+        if value.name not in tiles.tiled:
+            _in_vectors(run, value, machine)
     for parted in run.sums:
-        sum_on_cores(run, parted, _lanes(machine, parted.total.dtype.bytes), where.parallel)
+        sum_on_cores(run, parted, lanes_of(machine, parted.total.dtype.bytes), where.parallel)
     if whole.programs and where.parallel:
         _parallel(run, whole)
     elif where.parallel:
@@ -81,7 +83,7 @@ def _in_own_loops(run: KernelRun, value: ProgramValue) -> None:
     """Deal the outermost loop of a value out to threads: over programs, or over the runs or rows of an array."""
     outer = next(iter(value.domain), None)
     if outer is not None and (value.name in run.stored or outer.name in run.programs.axes.programs):
-        _tried(run, lambda: run.function[value.name].parallelize(outer))
+        tried(run, lambda: run.function[value.name].parallelize(outer))
 
 
 def _in_vectors(run: KernelRun, value: ProgramValue, machine: Target) -> None:
@@ -92,22 +94,13 @@ def _in_vectors(run: KernelRun, value: ProgramValue, machine: Target) -> None:
         _vector(run, value, "", axes, machine)
 
 
-def _width(run: KernelRun, value: ProgramValue, axis: Iter, machine: Target) -> int:
-    """The lanes of a vector along an axis: a power of two."""
-    lanes = _lanes(machine, max(value.dtype.bytes, 1))
-    extent = extent_of_axis(run, value, axis)
-    while extent and lanes > extent:
-        lanes //= 2
-    return lanes
-
-
 def _vector(run: KernelRun, value: ProgramValue, part: str, axes: Sequence[Iter], machine: Target) -> None:
     """KernelRun the last axis in vectors."""
     handle = run.function[value.name]
     selected = getattr(handle, part) if part else handle
-    width = _width(run, value, axes[-1], machine)
+    width = width_along(run, value, axes[-1], machine)
     if width >= 2:
-        _tried(run, lambda: selected.vectorize(axes[-1], width, remainder="mask"))
+        tried(run, lambda: selected.vectorize(axes[-1], width, remainder="mask"))
 
 
 def _reduced_in_vectors(
@@ -116,20 +109,31 @@ def _reduced_in_vectors(
     """A product in tiles of registers; other reductions in lanes of their own, or with partial results in lanes."""
     if axes:
         _vector(run, value, "init", axes, machine)
-    terms = [each for each in value.over if each.name not in (*run.programs.axes.loops, *run.programs.axes.programs)]
+    terms = terms_of(run, value)
     if axes and all(value.over[each] == 1 for each in terms) and value.where is not None:
         _lanes_of_rows(run, value, handle, axes, terms, machine)
     elif len(axes) >= 2 and terms and value.name not in run.stored:
         _tile(run, value, handle, axes, terms, machine)
     elif axes and not terms:
         _vector(run, value, "update", axes, machine)
-    elif axes and value.op is not declarations.max_ and value.op is not declarations.min_:
+    elif axes and not _along_rows(value, terms):
         _lanes_of_rows(run, value, handle, axes, terms, machine)
     elif terms:
-        width = _width(run, value, terms[-1], machine)
+        width = width_along(run, value, terms[-1], machine)
         while width < PARTIAL_RESULTS and extent_of_axis(run, value, terms[-1]) >= 4 * width:
             width *= 2  # partial results of several vectors: no addition waits for the one before
-        _tried(run, lambda: handle.update.vectorize(terms[-1], width, combine=Combine.PRIVATE))
+        tried(run, lambda: handle.update.vectorize(terms[-1], width, combine=Combine.PRIVATE))
+
+
+def _along_rows(value: ProgramValue, terms: Sequence[Iter]) -> bool:
+    """Whether the terms of a result lie one after another, so that a vector of them is loaded at once.
+
+    The largest and the least have no order, so that they need none.
+    """
+    if value.op is declarations.max_ or value.op is declarations.min_:
+        return True
+    over = [each for each in accesses(value.expr) if terms and terms[-1].name in map(str, each.indices)]
+    return bool(over) and all(str(each.indices[-1]) == terms[-1].name for each in over)
 
 
 def _lanes_of_rows(
@@ -141,15 +145,15 @@ def _lanes_of_rows(
     machine: Target,
 ) -> None:
     """Results side by side in lanes, each with its own terms in their order."""
-    width = _width(run, value, axes[-1], machine)
+    width = width_along(run, value, axes[-1], machine)
 
     def apply() -> None:
-        handle.update.split(axes[-1], width, *_cut(run, axes[-1]))
-        outer, inner = _cut(run, axes[-1])
+        handle.update.split(axes[-1], width, *cut(axes[-1]))
+        outer, inner = cut(axes[-1])
         handle.update.reorder(outer, *terms, inner)
         handle.update.vectorize(inner, width, remainder="mask")
 
-    _tried(run, apply)
+    tried(run, apply)
 
 
 def _tile(
@@ -162,22 +166,17 @@ def _tile(
 ) -> None:
     """Tiles of accumulators in registers: a row of vectors of the right operand, for some rows of the left one."""
     row, column = axes[-2:]
-    lanes = _width(run, value, column, machine)
-    vectors = MOST_VECTORS if machine.vector_registers >= 32 else 2
-    columns = _divisor(extent_of_axis(run, value, column), lanes, vectors * lanes)
-    rows = _divisor(
-        extent_of_axis(run, value, row), 1, max((machine.vector_registers - 2) // max(columns // lanes, 1) - 1, 1)
-    )
+    rows, columns, lanes = tile_sizes(run, value, row, column, machine)
 
     def apply() -> None:
-        (i0, i1), (j0, j1) = _cut(run, row), _cut(run, column)
+        (i0, i1), (j0, j1) = cut(row), cut(column)
         update = handle.update
         update.tile(row, column, rows, columns, i0, j0, i1, j1)
         update.reorder(j0, i0, *terms, i1, j1)  # a panel of the right operand stays near for all rows
         update.unroll(i1)
         update.vectorize(j1, lanes, remainder="mask")
 
-    _tried(run, apply)
+    tried(run, apply)
 
 
 def _columns_side_by_side(run: KernelRun, value: ProgramValue, whole: PlacedValues) -> None:
@@ -198,7 +197,7 @@ def _columns_side_by_side(run: KernelRun, value: ProgramValue, whole: PlacedValu
         handle.store_in(turned)
         handle.store_at(*whole.within[value.name])
 
-    _tried(run, apply)
+    tried(run, apply)
 
 
 def _axis_of_columns(run: KernelRun, reader: ProgramValue, value: ProgramValue) -> str:
@@ -209,25 +208,3 @@ def _axis_of_columns(run: KernelRun, reader: ProgramValue, value: ProgramValue) 
         return ""
     indices = [getattr(index, "name", "") for index in reads[0].indices]
     return own[indices.index(axes[-1].name)] if axes[-1].name in indices else ""
-
-
-def _divisor(extent: int, least: int, most: int) -> int:
-    """The largest number of at most `most` that divides an extent, by doubling from `least`."""
-    found = least
-    while found * 2 <= most and extent % (found * 2) == 0:
-        found *= 2
-    return found
-
-
-def _cut(run: KernelRun, axis: Iter) -> tuple[Iter, Iter]:
-    return Iter(f"{axis.name}_tile"), Iter(f"{axis.name}_in")
-
-
-def _tried(run: KernelRun, apply: Callable[[], object]) -> bool:
-    """Whether commands can be applied; if one is refused none of them is."""
-    try:
-        with run.function.all_or_nothing():
-            apply()
-    except CommandError:
-        return False
-    return True

@@ -7,7 +7,7 @@ iteration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter
@@ -22,6 +22,8 @@ from tiramisu_py.language.values.stores import StoreInstances
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.records import dataclass
 
+#: Computes a value in a loop of another's statement, which it returns, or leaves it where it is.
+Inside = Callable[[ProgramValue], tuple[Selection, Iter] | None]
 #: The loop of one iteration around blocks that are all counted.
 ONCE = "p_once"
 
@@ -39,11 +41,11 @@ class PlacedValues:
     within: Mapping[str, tuple[Selection, Iter]] = field(default_factory=dict)
 
 
-def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
+def placed(run: KernelRun, apart: bool = False, inside: Inside = lambda value: None) -> PlacedValues:
     """Compute each value of a run in the loops of its program; what is no box of programs stays in loops of its own.
 
     With `apart` atomic sums begin in loops of their own, before any program adds to them, and blocks that are counted
-    are inside of a loop that is not.
+    are inside of a loop that is not. `inside` may compute a value further inside than the loop that it belongs to.
     """
     outputs = [value for value in run.values if value.name in run.stored]
     loops = {value.name: _programs_of(run, value, apart) for value in outputs}
@@ -64,7 +66,9 @@ def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
             handle.init.compute_at(handle.update, free[-1])
     anchors: dict[tuple[str, ...], Selection] = {}
     unstored = [value for value in reversed(run.values) if value.name not in run.stored]
-    return replace(whole, within={value.name: _place(run, value, whole, anchors) for value in unstored})
+    return replace(
+        whole, within={value.name: inside(value) or _place(run, value, whole, anchors) for value in unstored}
+    )
 
 
 def statement(run: KernelRun, value: ProgramValue) -> Selection:

@@ -16,6 +16,13 @@ A loop with partial results of its own is inside of all tests that do not depend
 wherever it runs. Where others remain, and an element that no term is added to may be another iteration's, the loop
 has no partial results.
 
+Where the variable is in the place of a value that never falls, its bounds are found by a binary search among the values
+that the condition would load (`monotone_search`):
+
+    for n in 0 .. N: if (start[n] <= p & p < start[n + 1]) body
+    -->
+    low = first n in 0 .. N with p < start[n + 1]; for n in low .. min(N, low + 1): if (start[n] <= p) body
+
 The values are loaded once, before the loop, and only where an execution asks for them. That is said by
 the loops, or by the indices, if they are inside the array: every execution that loads them is proven to be there, so
 that elsewhere there is none. Nothing in the loop stores to the array.
@@ -30,13 +37,14 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, substitute, walk
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Allocate, Block, Comment, Deferred, For, If, Let, Load, Node
+from tiramisu_py.ir import Allocate, Block, Comment, Deferred, For, If, Let, Load, Node, Variable
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, as_less, is_index, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import buffers_in, loads_in, variables, with_children
 from tiramisu_py.ir.rewriting import walk as nodes
+from tiramisu_py.lower.loops.monotone_search import MonotoneTest, NeverFalls, monotone_test
 from tiramisu_py.lower.loops.value_places import Declared, offset_of
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.program.loops import Combine, Vector
@@ -48,13 +56,14 @@ class _Bound:
     """A bound of a loop's variable: at least `value` (`lower`), or less than `value`.
 
     An `exact` one is equivalent to the condition that it comes from. `loaded` are the parts of the value that are
-    loaded.
+    loaded. One that is found by a `search` has the condition for a value.
     """
 
     lower: bool
     value: Expr
     exact: bool
     loaded: tuple[Expr, ...]
+    search: MonotoneTest | None = None
 
     @property
     def key(self) -> tuple[bool, Key]:
@@ -92,12 +101,14 @@ class ValueBounds:
     """The bounds that loaded values give to the loops of a nest.
 
     `taken` are names that no new variable may have, `declared` says what is known of a loaded value, and `extents` are
-    those of arrays that are there as a whole. A loop that `is_unstarted` runs only if it has an iteration, and one that
-    `is_disturbed` does not store an element to which it adds nothing.
+    those of arrays that are there as a whole. Elements of an array that `never_falls` grow with their index. A loop
+    that `is_unstarted` runs only if it has an iteration, and one that `is_disturbed` does not store an element to which
+    it adds nothing.
     """
 
     taken: frozenset[str]
     declared: Declared
+    never_falls: NeverFalls
     extents: Mapping[str, tuple[Expr, ...]]
     is_unstarted: Callable[[For], bool]
     is_disturbed: Callable[[For], bool]
@@ -111,13 +122,15 @@ class ValueBounds:
 class _Nest:
     """A place in a nest: `names` are taken there, those of `values` by values that are loaded before a loop around.
 
-    Those that are `large` may be any number of 64 bits.
+    Those that are `large` may be any number of 64 bits. Loops whose variables are `searched` have the bounds that a
+    search finds.
     """
 
     about: ValueBounds
     names: frozenset[str]
     values: frozenset[str]
     large: frozenset[str]
+    searched: frozenset[str] = frozenset()
 
     @deep
     def tightened(self, node: Node, known: Facts) -> Node:
@@ -133,8 +146,15 @@ class _Nest:
         return with_children(node, lambda child: self.tightened(child, inside))
 
     def _loop(self, loop: For, known: Facts) -> Node:
+        if isinstance(loop.tag, Vector) and self._searches(loop.body):
+            loop = replace(loop, tag=None, reductions=())  # each lane has a search of its own
         place = _Loop(self, loop)
         found = place.bounds() if loop.step == 1 and not loop.joined else []
+        searches = [bound for bound in found if bound.search is not None]
+        found = [bound for bound in found if bound.search is None]
+        node = self._searched(place, [each for each in searches if each.lower not in {b.lower for b in found}], known)
+        if node is not None:
+            return node
         plain = [bound for bound in found if all(map(self._is_indexed_plainly, bound.loaded))]
         runs = place.runs(alone=len(plain) == len(found)) if found else None
         found = plain if runs is None else found
@@ -150,7 +170,7 @@ class _Nest:
         body = place.without({bound.key for bound in found if bound.exact}, values)
         names = frozenset(name for name, _ in values.values())
         large = {name for name, value in values.values() if not self.is_moderate(linear(value))}
-        further = _Nest(self.about, self.names | names, self.values | names, self.large | large)
+        further = replace(self, names=self.names | names, values=self.values | names, large=self.large | large)
         node = further._outside(replace(loop, lower=lower, upper=upper, body=body), inside)
         if self.about.is_unstarted(loop):
             node = If(Binary("<", lower, upper, bool_), node)
@@ -161,6 +181,38 @@ class _Nest:
         if runs is None:
             runs = arithmetic.conjunction(self._in_arrays([value for _, value in values.values()], known))
         return node if runs is None else If(runs, node)
+
+    def _searches(self, node: Node) -> bool:
+        """Whether a loop inside has a bound that a search finds, and none that is loaded."""
+        for loop in (inner for inner in nodes(node) if isinstance(inner, For) and inner.step == 1):
+            found = _Loop(self, loop).bounds()
+            loaded = {bound.lower for bound in found if bound.search is None}
+            if any(bound.search is not None and bound.lower not in loaded for bound in found):
+                return True
+        return False
+
+    def _searched(self, place: _Loop, bounds: Sequence[_Bound], known: Facts) -> Node | None:
+        """A loop with bounds that are found by a search before it; None if there are none."""
+        loop = place.loop
+        tests = {bound.lower: bound.search for bound in bounds if bound.search is not None}
+        runs = place.runs(alone=False, known=known.inside(loop)) if tests else None
+        if runs is None:
+            return None
+        lower, upper, before = loop.lower, loop.upper, list[Node]()
+        names, first, last = self.names, tests.get(True), tests.get(False)
+        paired = first is not None and last is not None and first.ends_after(last)
+        for test in (first, last):
+            if test is not None:
+                at = unique(f"{loop.variable}_{'first' if test.rising else 'end'}", names)
+                step = unique(f"{at}_step", names | {at})
+                names |= {at, step, f"{step}_half"}
+                after = paired and not test.rising
+                before.append(test.step_after(at, lower, upper) if after else test.search(at, step, lower, upper))
+                lower, upper = (Variable(at, int64), upper) if test.rising else (lower, Variable(at, int64))
+        body = place.without({bound.key for bound in bounds if bound.exact}, {})
+        nest = replace(self, names=names, searched=self.searched | {loop.variable})
+        node = nest._loop(replace(loop, lower=lower, upper=upper, body=body), known)
+        return If(runs, Block((*before, node)))
 
     def _outside(self, loop: For, known: Facts) -> Node:
         """A loop inside of the tests that do not depend on it, if it combines partial results; tightened inside."""
@@ -260,34 +312,42 @@ class _Loop:
         stored = _stored(self.loop.body)
         return [bound for bound in found.values() if all(buffers_in(part).isdisjoint(stored) for part in bound.loaded)]
 
-    def runs(self, alone: bool) -> Expr | None:
+    def runs(self, alone: bool, known: Facts = NO_FACTS) -> Expr | None:
         """Whether some execution asks for the values of the bounds: what the loops say; None if they do not.
 
-        If only one statement is inside `alone`, its loops say it; of several, one of them has to run.
+        If only one statement is inside `alone`, its loops say it; of several, one of them has to run. Facts may be
+        `known` by which loops inside always have an iteration.
         """
         guards = [node for node in nodes(self.loop.body) if isinstance(node, If) and loads_in(node.condition)]
-        found = None if alone and len(guards) != 1 else self._runs(self.loop.body, frozenset({self.loop.variable}))
+        found = (
+            None if alone and len(guards) != 1 else self._runs(self.loop.body, frozenset({self.loop.variable}), known)
+        )
         if found is None:
             return None
         return arithmetic.conjunction([Binary("<", self.loop.lower, self.loop.upper, bool_), *found])
 
     @deep
-    def _runs(self, node: Node, changing: frozenset[str]) -> list[Expr] | None:
+    def _runs(self, node: Node, changing: frozenset[str], known: Facts) -> list[Expr] | None:
         match node:
             case If(otherwise=None):
                 if loads_in(node.condition):
                     return []
-                inside = None if changing & variables(node.condition) else self._runs(node.then, changing)
+                inside = None if changing & variables(node.condition) else self._runs(node.then, changing, known)
                 return None if inside is None else [node.condition, *inside]
             case Let():
-                return self._runs(node.body, changing | {node.variable})
-            case For() if not changing & (variables(node.lower) | variables(node.upper)):
-                inside = self._runs(node.body, changing | {node.variable})
-                return None if inside is None else [Binary("<", node.lower, node.upper, bool_), *inside]
+                return self._runs(node.body, changing | {node.variable}, known)
+            case For():
+                begun: list[Expr] = [Binary("<", node.lower, node.upper, bool_)]
+                if changing & (variables(node.lower) | variables(node.upper)):
+                    always = simplified(known.folded(begun.pop()))
+                    if not (isinstance(always, Const) and always.value):
+                        return None
+                inside = self._runs(node.body, changing | {node.variable}, known.inside(node))
+                return None if inside is None else [*begun, *inside]
             case Allocate():
-                return self._runs(node.body, changing)
+                return self._runs(node.body, changing, known)
             case Block():
-                children = [self._runs(child, changing) for child in node.body if not isinstance(child, Comment)]
+                children = [self._runs(child, changing, known) for child in node.body if not isinstance(child, Comment)]
                 whole = [found for found in children if found is not None]
                 if len(whole) < len(children) or not whole:
                     return None
@@ -391,7 +451,18 @@ class _Loop:
             found = self._plain(small, large, strict)
             if found is not None:
                 return found
-        return self._linear(linear(large).plus(linear(small), -1).plus(Linear({}, -strict)), inside)
+        form = linear(large).plus(linear(small), -1).plus(Linear({}, -strict))
+        return self._linear(form, inside) or self._monotone(small, large, strict, inside)
+
+    def _monotone(self, small: Expr, large: Expr, strict: int, inside: _Inside) -> _Bound | None:
+        """The bound that a search finds where the variable is in the place of a value that never falls."""
+        nest, variable = self.nest, self.loop.variable
+        if variable in nest.searched or isinstance(self.loop.tag, Vector):
+            return None
+        test = monotone_test(small, large, strict, variable, inside.loops, nest.about.never_falls)
+        if test is None or not (nest.is_moderate(linear(test.small)) and nest.is_moderate(linear(test.large))):
+            return None
+        return _Bound(test.rising, test.condition, test.exact, (test.condition,), test)
 
     def _plain(self, small: Expr, large: Expr, strict: int) -> _Bound | None:
         """A bound by one side of a comparison, whose other side is the variable, or that and a number."""

@@ -8,7 +8,8 @@
 
 The bounds are conditions of the statement, which follow from those of its run (`domains.implied_bounds`): the proof
 shows it of each, and lowering makes bounds of loops of them, as of others. Runs that have each position once
-(`Function.segments`) have numbers by position, `of`; where a run begins, every monotone array says.
+(`Function.segments`) have numbers by position, `of`, unless a search finds them; where a run begins, every monotone
+array says.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ class _Nest:
 
     @property
     def _has_numbers(self) -> bool:
-        return self.program.algorithm.inputs[self.run.start].covers is not None
+        declared = self.program.algorithm.inputs[self.run.start]
+        return declared.covers is not None and not declared.search
 
     def _known(self, form: isl.Aff, depth: int) -> _Block | None:
         """The block that a form is in, as the loops outside of one say; None if they do not say it."""

@@ -156,7 +156,7 @@ class StoreNontemporal(OnStatements):
 
     Stores of whole cache lines, of 64 bytes, are fast past the caches, and so are smaller vectors one after another.
     Parts of several lines in turn, such as 32 bytes of each of three planes or rows, are stored as usual, since lines
-    that leave a core in parts are several times as slow; `Function.remarks` names them. Vectors of 64 bytes, of twice
+    that leave a core in parts are several times as slow; `f.show("remarks")` names them. Vectors of 64 bytes, of twice
     the lanes, store lines on any processor.
 
     Only whole vectors (of `vectorize`, 16 bytes and more) that begin at multiples of their size can be stored past

@@ -51,6 +51,11 @@ class Columns:
         """The number of columns that depend on the point alone; they are the first ones."""
         return len(self.numbers) + sum(map(len, self.choices.values()))
 
+    @property
+    def pieces(self) -> int:
+        """The number of columns that say into how many pieces each number cuts each size; they follow."""
+        return len(self.numbers) * len(self.sizes)
+
     def rows(self, points: Sequence[Point], shapes: Sequence[Sizes], logarithms: bool = True) -> Array:
         """A row for each point at the sizes beside it."""
         own = np.array([self._point(point) for point in points], np.float64).reshape(len(points), -1)

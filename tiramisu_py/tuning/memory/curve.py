@@ -146,6 +146,6 @@ def rok(f: Function, sizes: Mapping[str, int], *, machine: Machine | None = None
         if changed is not None:
             commands = tuple(command for each in chosen for command in each.commands)
             kind = next((each.kind for each in chosen if each.kind != "keep"), "keep")
-            peak, seconds = changed.memory(**sizes).peak, step_time(changed, sizes, rates).seconds
+            peak, seconds = changed.cost("memory", **sizes).peak, step_time(changed, sizes, rates).seconds
             found.append(RokPoint(kind, commands, peak, seconds))
     return RokCurve(f, dict(sizes), tuple(sorted(found, key=lambda point: -point.peak)))

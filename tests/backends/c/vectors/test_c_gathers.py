@@ -118,7 +118,7 @@ def test_neighbours_are_one_call_and_what_they_share_is_computed_once():
 
 
 def test_values_that_are_joined_to_a_store_load_their_neighbours_in_one_call_each():
-    loops = warp(tm.uint8).lowered(16)
+    loops = warp(tm.uint8).show("lowered", 16)
     text = emit(loops)["warp.c"]
     strip = text[text.index("x += 16") : text.index("for (int64_t x = x_end")]
     assert strip.count("TM_NEIGHBOURS(uint8x4,") == 4, "four parts of sixteen lanes"

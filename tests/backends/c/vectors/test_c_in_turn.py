@@ -41,7 +41,7 @@ def wider(dtype: tm.DType, lanes: int, source: tm.DType | None = None) -> tm.Fun
 )
 def test_lanes_of_two_stores_alternate(dtype: tm.DType, lanes: int, target: str) -> None:
     flags, register = TARGETS[target]
-    compiled = Compiled(wider(dtype, lanes).lowered(), "-O0", *flags, *SANITISERS, register=register)
+    compiled = Compiled(wider(dtype, lanes).show("lowered"), "-O0", *flags, *SANITISERS, register=register)
     for number in (0, 1, lanes, 3 * lanes + 1):
         bits = np.random.default_rng(number).integers(0, 256, (2, number * dtype.bytes), np.uint8)
         a, b = (row.view(dtype.numpy) if not dtype.is_bool else row > 127 for row in bits)
@@ -58,7 +58,7 @@ def test_lanes_that_are_made_narrower_alternate_before(dtype: tm.DType, source: 
     flags, register = TARGETS[target]
     f = wider(dtype, 8, source)
     assert not any("in_turn_" in text for text in f.source().values())
-    compiled = Compiled(f.lowered(), "-O0", *flags, *SANITISERS, register=register)
+    compiled = Compiled(f.show("lowered"), "-O0", *flags, *SANITISERS, register=register)
     for number in (0, 1, 8, 25):
         a, b = np.random.default_rng(number).integers(0, 256, (2, number * 4), np.uint8).view(source.numpy)
         found = compiled.sanitised({"M": number}, a=a, b=b, out=np.zeros(2 * number, dtype.numpy))["out"]

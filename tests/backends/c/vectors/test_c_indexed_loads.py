@@ -34,7 +34,7 @@ def table(dtype: tm.DType, lanes: int, index: tm.DType = tm.int32, rest: str = "
 )
 def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, index: tm.DType, lanes: int, target: str) -> None:
     flags, register = TARGETS[target]
-    compiled = Compiled(table(dtype, lanes, index).lowered(), "-O2", *flags, register=register)
+    compiled = Compiled(table(dtype, lanes, index).show("lowered"), "-O2", *flags, register=register)
     rng = np.random.default_rng(lanes)
     for size in (0, 1, lanes, 3 * lanes + 1):
         place = rng.integers(0, 50, size).astype(index.numpy)
@@ -63,7 +63,7 @@ def test_instructions_take_signed_indices_of_32_bits_or_of_64(dtype, lanes, inde
 
 
 def test_no_element_outside_is_touched() -> None:
-    compiled = Compiled(table(tm.float32, 8, rest="mask").lowered(), *SANITISERS, "-O0", "-march=native")
+    compiled = Compiled(table(tm.float32, 8, rest="mask").show("lowered"), *SANITISERS, "-O0", "-march=native")
     place = np.array([0, 2] * 7 + [1], np.int32)
     values, out = np.arange(3, dtype=np.float32), np.zeros(15, np.float32)
     found = compiled.sanitised({"N": 15, "M": 3}, place=place, values=values, out=out)

@@ -55,12 +55,9 @@ ELSEWHERE = {
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
 ASKED = frozenset((
-    "algorithm", "certificate", "check", "commands", "communication", "compile", "all_or_nothing", "completed",
-    "derived",
-
-    "domains", "evaluate", "facts", "lowered", "of", "part", "picture", "process_grid", "program", "pseudocode",
-    "save", "simulate", "source", "validate", "loop_nests", "show", "cost", "symbolic_cost", "memory",
-    "explain", "remarks", "dtype", "name", "statement_names", "init", "update", "send", "recv",
+    "algorithm", "certificate", "check", "commands", "compile", "all_or_nothing", "completed", "cost", "derived",
+    "domains", "dtype", "evaluate", "init", "name", "of", "part", "process_grid", "program", "recv", "save", "send",
+    "show", "simulate", "source", "statement_names", "update", "validate",
 ))  # fmt: skip
 #: How often writers come that other generators do not have, on cores.
 _WEIGHTS = {
