@@ -12,6 +12,7 @@ import pytest
 import tiramisu_py as tm
 from tests.schedule.test_recompute import N, T, arguments, i, t
 from tests.schedule.test_recompute import rod as endless
+from tiramisu_py.proof.theorem import check
 from tiramisu_py.schedule.locality.binomial import binomial_tree, most_units, sweeps_needed
 
 
@@ -86,7 +87,7 @@ def test_revolve_keeps_the_bits_and_computes_as_much_as_its_closed_form_says() -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("most", "levels"), [(12, 3), (20, 7), (5, 2)])
+@pytest.mark.parametrize(("most", "levels"), [(12, 3), (20, 7)])
 def test_sweeps_inside_of_sweeps(most: int, levels: int) -> None:
     kept, again = rod(most), rod(most)
     again["u"].recompute(t, every="binomial", levels=levels)
@@ -113,6 +114,15 @@ def test_one_place_less_than_the_program_needs_is_refused() -> None:
     f["d_u"].fold(t, 1)
     report = f.check()
     assert not report.ok and report.violations[0].kind == "overwritten"
+
+
+@pytest.mark.parametrize("name", ["u_kept2", "u_between_start", "u_between", "u_kept_again"])
+def test_each_copy_and_each_sweep_is_needed(name: str) -> None:
+    f = rod(9)
+    f["u"].recompute(t, every="binomial", levels=4)
+    program = f.completed
+    assert name in program.statements
+    assert not check(program.with_(statements={n: s for n, s in program.statements.items() if n != name})).ok
 
 
 def twice() -> tm.Function:

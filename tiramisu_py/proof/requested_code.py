@@ -19,7 +19,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Every request that cannot be emitted."""
-    yield from faults(flow)
+    yield from _prefetch_faults(flow)
     yield from thread_shares.faults(flow)
     yield from unrolling.faults(flow.accesses.program)
     yield from tensor_loops.faults(flow)
@@ -99,7 +99,7 @@ def _versions(program: Program) -> Iterator[Finding]:
     yield Finding.of(Key("versions", ()), violation)
 
 
-def faults(flow: Flow) -> Iterator[Finding]:
+def _prefetch_faults(flow: Flow) -> Iterator[Finding]:
     """Prefetches of what a statement no longer reads, or along a loop that it no longer has."""
     program = flow.accesses.program
     for statement in program.acting:

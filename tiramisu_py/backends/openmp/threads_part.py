@@ -56,7 +56,7 @@ class ThreadsPart(HostPart):
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
         """An atomic update."""
-        return update(place, target, value, scope)
+        return atomic_update(place, target, value, scope)
 
     def thread_failed(self) -> Lines:
         """Sets a flag that the loop checks after all threads have finished."""
@@ -68,7 +68,7 @@ _OLD = "<old>"
 _OPERATORS = ("+", "*", "^")
 
 
-def update(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.Generable]:
+def atomic_update(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.Generable]:
     """``target = value`` as an atomic update; the value reads the target."""
     term = _term(target, value)
     if term is not None:

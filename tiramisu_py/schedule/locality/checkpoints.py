@@ -179,9 +179,8 @@ def _first_sweep(program: Program, here: Checkpoints, command: str) -> tuple[Pro
         program = program.with_statement(_moved(program, statement, (outer,), parts, at))
     program, place = _with_place(program, here, (outer,), (1,))
     name = free_name(program, place)
-    program = levels_copied(
-        program, of, (outer,), here.values(program, here.tree.firsts(1), 1), name, (of.source, place)
-    )
+    first = here.values(program, here.tree.firsts(1), 1)
+    program = levels_copied(program, of, (outer,), first, name, (of.source, place), command)
     return program.with_(orders=(*program.orders, Order(own.name, name, outer, command))), name
 
 
@@ -211,7 +210,7 @@ def _sweep(
     program, start_place = _with_place(program, here, loops, (sign,) * depth)
     start = free_name(program, f"{ring}_start")
     starts = here.values(program, here.tree.firsts(depth), *[sign] * depth)
-    program = levels_copied(program, of, loops, starts, start, (start_place, ring))
+    program = levels_copied(program, of, loops, starts, start, (start_place, ring), command)
     taken = [program.statements[name] for name in here.group.walks]
     program, child = _new_loop(program, taken, f"{of.iterator}_part")
     inner = (*loops, child)
@@ -220,7 +219,7 @@ def _sweep(
     program, again = levels_again(program, of, inner, ahead.intersect_domain(ends.domain()), ring)
     program, place = _with_place(program, here, inner, (*(sign,) * depth, 1))
     kept = free_name(program, f"{here.kept}_again")
-    program = levels_copied(program, of, inner, ends, kept, (ring, place))
+    program = levels_copied(program, of, inner, ends, kept, (ring, place), command)
     orders = [Order(before, start, loops[-2] if depth > 1 else None, command)]
     orders += [Order(start, each, loops[-1], command) for each in again]
     orders += [Order(each, kept, child, command) for each in again]

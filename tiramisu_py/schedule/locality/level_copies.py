@@ -15,8 +15,9 @@ from tiramisu_py.program.editing import on_instances
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Storage
+from tiramisu_py.program.statement import FILES, LOADS, Role, Statement, Transfer
+from tiramisu_py.program.storage import Memory, Storage
+from tiramisu_py.schedule.devices.transfers import collapsed
 from tiramisu_py.schedule.locality.compute_at import moved_into
 from tiramisu_py.schedule.locality.late_reads import Recurrence
 
@@ -85,9 +86,18 @@ def with_local(
 
 
 def levels_copied(
-    program: Program, of: Recurrence, outer: tuple[LoopId, ...], pairs: isl.Map, name: str, way: tuple[str, str]
+    program: Program,
+    of: Recurrence,
+    outer: tuple[LoopId, ...],
+    pairs: isl.Map,
+    name: str,
+    way: tuple[str, str],
+    command: str,
 ) -> Program:
-    """The program with copies of a segment's first levels from one storage to another, those of `way`."""
+    """The program with copies of a segment's first levels from one storage to another, those of `way`.
+
+    From a file they are transfers of a level each, which the host waits for.
+    """
     declared = program.algorithm.computations[of.source]
     dims = distinct([*(program.loops[loop].name for loop in outer), *declared.iterators])
     instances = sets.with_dims(sets.flat_pairs(pairs, name), dims)
@@ -108,7 +118,11 @@ def levels_copied(
         target=way[1],
         sources={of.source: way[0]},
     )
-    return program.with_loop(*loops).with_statement(statement)
+    program = program.with_loop(*loops)
+    if program.buffers[program.storages[way[0]].buffer].memory is not Memory.FILE:
+        return program.with_statement(statement)
+    program = program.with_statement(replace(statement, transfer=Transfer(FILES, None, stream=LOADS)))
+    return collapsed(program, name, [loop.id for axis, loop in enumerate(loops) if axis != of.axis], command)
 
 
 def levels_again(

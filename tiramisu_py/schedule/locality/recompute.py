@@ -38,11 +38,12 @@ from tiramisu_py.program.fresh_names import free_loop, free_name
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.storage import Storage
+from tiramisu_py.program.statement import FILES, STORES, Statement, Transfer
+from tiramisu_py.program.storage import Memory, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements
 from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.devices.transfers import collapsed
 from tiramisu_py.schedule.locality.checkpoints import checkpoints
 from tiramisu_py.schedule.locality.compute_at import read_by
 from tiramisu_py.schedule.locality.late_reads import LevelWalk, Recurrence, all_reads, recurrence
@@ -72,11 +73,12 @@ def recompute(
     widths: tuple[int, ...],
     command: str,
     places: int = 0,
+    memory: Memory | None = None,
 ) -> Program:
     """Keep some levels of a recurrence, and compute those between again in the loops that read them late.
 
     Segments have `widths` levels; each width is a multiple of the next, that of the segments inside. Without widths the
-    schedule is a binomial one, with so many `places`.
+    schedule is a binomial one, with so many `places`. Levels kept in the whole call are in `memory`, a file perhaps.
     """
     check_all_parts(program, names, "recompute")
     of = recurrence(program, statements(program, names), source, iterator)
@@ -102,16 +104,23 @@ def recompute(
     if not widths:
         return checkpoints(program, of, reads, places, command)
     found = groups(program, of, reads.late, every)
-    program, kept = _with_kept(program, of, widths[0], command)
+    program, kept = _with_kept(program, of, widths[0], memory, command)
     for group in found:
         program = _again(program, of, kept, group, widths, command)
     return folded(program, of, reads.lag + 1)
 
 
-def _with_kept(program: Program, of: Recurrence, every: int, command: str) -> tuple[Program, str]:
+def _with_kept(
+    program: Program, of: Recurrence, every: int, memory: Memory | None, command: str
+) -> tuple[Program, str]:
     """The program with copies of the first levels of each segment, made as soon as these are computed."""
     kept = free_name(program, f"{of.source}_kept")
-    program = _copied_to(program, of, every, kept, command)
+    if memory is Memory.FILE and any(program.device_of(own) is not None for own in of.own):
+        raise CommandError(
+            f"kept=tm.FILE: {of.source} is computed on a GPU, and levels that are computed again go to a file from the "
+            f"host: leave kept= out, or put all levels in a file, {of.source}.offload({of.iterator})"
+        )
+    program = _copied_to(program, of, every, kept, command, in_file=memory is Memory.FILE)
     storage = program.storages[of.source]
     level = place_of_level(storage, of)
     index = with_form(storage, of, _in_segments(level, of, every))
@@ -120,12 +129,15 @@ def _with_kept(program: Program, of: Recurrence, every: int, command: str) -> tu
     own = program.buffers[storage.buffer]
     extents = list(own.extents)
     extents[of.axis] = extents_of(first.apply(sets.graph(index)), program.context)[of.axis]
-    buffer = replace(own, name=kept, extents=tuple(extents), passed=None)
+    buffer = replace(own, name=kept, extents=tuple(extents), passed=None, memory=memory or own.memory)
     return program.with_buffer(buffer).with_storage(Storage(kept, of.source, kept, index)), kept
 
 
-def _copied_to(program: Program, of: Recurrence, every: int, kept: str, command: str) -> Program:
-    """The program with copies, into the storage `kept`, of the first levels of each segment that `of.own` computes."""
+def _copied_to(program: Program, of: Recurrence, every: int, kept: str, command: str, in_file: bool = False) -> Program:
+    """The program with copies, into the storage `kept`, of the first levels of each segment that `of.own` computes.
+
+    To a file they are transfers of a level each, which the host waits for.
+    """
     for statement, loop in zip(of.own, of.level_loop, strict=True):
         name = kept if len(of.own) == 1 else free_name(program, f"{kept}_{statement.name}")
         offset = sets.modulo(sets.plus(_level(program, of, statement), -of.base), every)
@@ -134,6 +146,9 @@ def _copied_to(program: Program, of: Recurrence, every: int, kept: str, command:
         program, inner = cloned(program, statement.loops[depth:])
         copy = on_instances(statement, name, sets.named(instances, name), statement.loops[:depth] + inner)
         copy = replace(as_copy(program, copy, kept), sources=loaded_from(of.source, statement.target))
+        if in_file:
+            copy = replace(copy, transfer=Transfer(None, FILES, stream=STORES))
+            program = collapsed(program.with_statement(copy), name, inner, command)
         program = program.with_statement(copy)
         program = program.with_(orders=(*program.orders, Order(statement.name, name, loop, command)))
     return program
@@ -178,7 +193,7 @@ def _again(
     read = read_by(program, of.source, readers, len(widths))
     needed, starts = _needed(program, of, group, widths[-1], read)
     name = free_name(program, f"{again}_start")
-    program = levels_copied(program, of, loops, needed.intersect(starts), name, (kept, again))
+    program = levels_copied(program, of, loops, needed.intersect(starts), name, (kept, again), command)
     program, rest = levels_again(program, of, loops, needed.subtract(starts).coalesce(), again)
     orders = [Order(each.name, name, None, command) for each in of.own]
     orders += [Order(each, name, loops[-2], command) for each in before]
@@ -231,8 +246,8 @@ def _on_the_way(
     needed, starts = _needed(program, of, group, outer, _read_starts(program, of, group, len(loops), inner))
     first = needed.intersect(starts)
     ring_start, kept_start = free_name(program, f"{ring}_start"), free_name(program, f"{name}_start")
-    program = levels_copied(program, of, loops, first, ring_start, (kept, ring))
-    program = levels_copied(program, of, loops, first, kept_start, (kept, name))
+    program = levels_copied(program, of, loops, first, ring_start, (kept, ring), command)
+    program = levels_copied(program, of, loops, first, kept_start, (kept, name), command)
     program, rest = levels_again(program, of, loops, needed.subtract(starts).coalesce(), ring)
     clones = tuple(program.statements[each] for each in rest)
     places = [each.depth(loop) for each, loop in zip(of.own, of.level_loop, strict=True)]
@@ -320,6 +335,9 @@ class Recompute(OnStatements):
     each 100th level is kept, in a segment of 100 each 10th one is computed again and kept meanwhile, and in one of 10
     all of them are.
 
+    With ``kept=tm.FILE`` the levels that are kept in the whole call, each 100th one, are in a file, and those of
+    segments in memory: two storages. The folder is that of ``compile(storage=)``.
+
     Late reads are those of loops that walk through the levels again after all of them are computed: what a gradient
     (`vjp`) does. The loops that do so are cut into segments of `every` levels; several of them share the segments where
     dependences let them. Each level is computed twice, and ``T / every + every`` levels are kept instead of T: least
@@ -337,18 +355,32 @@ class Recompute(OnStatements):
     _: KW_ONLY
     every: int | tuple[int, ...] | str
     levels: int | None = None
+    kept: Memory | None = None
 
     def applied(self, program: Program) -> Program:
         iterator = loop_name(self.level, "a level")
-        names, given = self.names(program), self.every
+        names, given, memory = self.names(program), self.every, _memory(self.kept)
         if isinstance(given, str):
             places = _places(given, self.levels)
+            if memory is not None:
+                raise CommandError(
+                    "every='binomial' writes to its places again and again, and has them in memory: give "
+                    "every=(100, 10), kept=tm.FILE, which writes each 100th level to a file once"
+                )
             return recompute(program, self.computation, names, iterator, (), self.text, places)
         if self.levels is not None:
             raise CommandError(
                 f"levels={self.levels!r} is how many levels every='binomial' keeps, not every={given!r}: give one"
             )
-        return recompute(program, self.computation, names, iterator, _widths(given), self.text)
+        return recompute(program, self.computation, names, iterator, _widths(given), self.text, 0, memory)
+
+
+def _memory(given: object) -> Memory | None:
+    if given not in (None, Memory.FILE):
+        raise CommandError(
+            f"kept={given!r} of recompute: levels are kept where the recurrence has its own, or in tm.FILE"
+        )
+    return Memory.FILE if given is not None else None
 
 
 def _places(given: str, levels: object) -> int:
