@@ -30,11 +30,12 @@ def communication(program: Program, params: Mapping[str, int]) -> Communication:
     """The amounts that a program moves at given parameter values; for irregular blocks, only what one rank sends."""
     _check(program, params)
     statements = program.statements.values()
-    even = with_even_runs(program, params) if any(s.transfer and s.guards for s in statements) else program
+    in_runs = any((s.transfer or s.message) and s.guards for s in statements)
+    even = with_even_runs(program, params) if in_runs else program
     moved = [_moved(even, each, params) for each in even.statements.values() if each.transfer is not None]
     if not axes(program):
         return Communication(tuple(moved), in_place=tuple(_in_place(program, params)))
-    spread_out = foreseen(program)
+    spread_out = foreseen(even)
     if spread_out.blocks is not None:
         return Communication((*moved, *_of_one_rank(spread_out, params)))
     assert spread_out.ranks is not None

@@ -138,10 +138,8 @@ class MemoryAccesses:
         """``instance -> value of source that it reads``; None if it reads none."""
         instances = statement.instances.intersect_params(self.program.context.params())
         point = sets.graph(sets.renamed(statement.point, statement.source), instances)
-        if statement.receives:
-            return None
         if statement.moves and source == statement.source:
-            return point
+            return None if statement.receives else point
         parts = list[isl.Map]()
         for expression in statement.guards if statement.moves else (statement.body, *statement.guards):
             for reading in self._readings(statement, expression):
@@ -165,9 +163,8 @@ class MemoryAccesses:
 
     def sources(self, statement: Statement) -> list[str]:
         """The sources that a statement reads, without scalar inputs."""
-        if statement.receives:
-            return []
-        read = [statement.source] if statement.moves else self.values.sources(statement.body)
+        read = [] if statement.receives else self.values.sources(statement.body)
+        read = [statement.source] if statement.moves and not statement.receives else read
         return list(dict.fromkeys([*read, *(source for e in statement.guards for source in self.values.sources(e))]))
 
     def _of_pairs(self, statement: Statement, source: str, relation: isl.Map) -> MemoryAccess | None:

@@ -91,8 +91,8 @@ def with_input(program: Program, declared: Input) -> Program:
 def by_index_if_moved(program: Program) -> Program:
     """The program with values in runs kept by all indices where they cannot be moved by their positions.
 
-    Messages between ranks name values by all indices, and so do arrays that are dealt out to ranks; a transfer asks
-    the host where runs begin. Values whose place the user has chosen stay there.
+    Arrays that are dealt out to ranks name values by all indices, and so do messages where ranks do not know where runs
+    begin; a transfer asks the host. Values whose place the user has chosen stay there.
     """
     moved = [each for each in program.algorithm.computations.values() if _is_moved_by_index(program, each)]
     new = [each for each in moved if each.name not in program.algorithm.by_index]
@@ -114,7 +114,7 @@ def by_index_if_moved(program: Program) -> Program:
 
 
 def _is_moved_by_index(program: Program, declared: Computation) -> bool:
-    """Whether values in runs are in an array that is dealt out, in messages, or in runs that only a GPU knows."""
+    """Whether values in runs are in an array that is dealt out, in whole messages, or in runs that only GPUs know."""
     if not declared.guards or declared.shape is not None or declared.stage is not None:
         return False
     inputs = program.algorithm.inputs
@@ -124,7 +124,7 @@ def _is_moved_by_index(program: Program, declared: Computation) -> bool:
     if declared.name in program.distributions or program.blocks is not None:
         return True
     own = (each for each in program.statements.values() if each.source == declared.name)
-    if any(each.message is not None for each in own):
+    if any(each.message is not None and not each.guards for each in own):
         return True
     return any(name in inputs and inputs[name].device is not None for name in named) and any(
         each.is_gpu for each in program.loops.values()

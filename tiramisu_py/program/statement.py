@@ -303,11 +303,10 @@ class Statement:
 
     @cached_property
     def loads(self) -> frozenset[str]:
-        """The names of the storages from which it loads values (and of scalars); none for values in a message."""
-        if self.receives:
-            return frozenset()
-        read = {access.source for expression in (self.body, *self.guards) for access in accesses(expression)}
-        read |= {self.source} if self.moves else set()
+        """The names of the storages from which it loads values (and of scalars); not for values in a message."""
+        roots = self.guards if self.receives else (self.body, *self.guards)
+        read = {access.source for expression in roots for access in accesses(expression)}
+        read |= {self.source} if self.moves and not self.receives else set()
         return frozenset(self.sources.get(source, source) for source in read)
 
     @cached_property

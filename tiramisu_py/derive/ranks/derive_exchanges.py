@@ -32,6 +32,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.statement import Message, Role, Statement
+from tiramisu_py.program.statement_runs import conditions_of_message
 from tiramisu_py.records import dataclass
 
 
@@ -160,6 +161,7 @@ def _half(
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=kept_in,
         sources={} if kept_in == source else {source: kept_in},
+        guards=conditions_of_message(program, source),
         message=Message(exchange, sets.function(space, None, peer), asynchronous=True),
     )
     return program.with_loop(*loops), statement

@@ -32,6 +32,11 @@ class Boxes:
     lows: list[isl.PwAff]
     extents: list[isl.PwAff]
 
+    @property
+    def long(self) -> list[int]:
+        """The sides with more than one element."""
+        return [side for side, extent in enumerate(self.extents) if not sets.is_one(extent)]
+
 
 @dataclass(frozen=True, eq=False)
 class PointBoxes:

@@ -17,10 +17,10 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Collective as Call
 from tiramisu_py.ir import Node, Side
-from tiramisu_py.ir import Piece as Box
 from tiramisu_py.lower.loops.boxes_of_points import Boxes, PointBoxes
 from tiramisu_py.lower.operations.host_part import pieces_of_operation
 from tiramisu_py.lower.operations.message_operations import Messages, Poster, strides_of
+from tiramisu_py.lower.operations.message_runs import LongSide
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
@@ -53,7 +53,8 @@ class Calls:
         sends, receives = (part.elements(piece.instances) for part in parts)
         number = parts[0].rank_at(root.from_frame(piece.frame)) if root.is_one else None
         node = Call(source, target, buffers[0].dtype, sends, receives, number, one.name)
-        return LoweredOperation(piece, tuple(template.forms), node, frozenset({source, target}))
+        used = (parts[0].within.arrays, parts[1].within.arrays)
+        return LoweredOperation(piece, tuple(template.forms), node, frozenset({source, target}).union(*used))
 
 
 class _Part(Poster):
@@ -76,7 +77,11 @@ class _Part(Poster):
         bulk = sets.graph(sets.function(statement.frame, None, [forms[d] for d in inner]), self.instances)
         points = self.outside.reverse().apply_range(bulk)
         points = sets.domain_named(points, sets.tuple_name(self.frame)).intersect_domain(instances).coalesce()
-        found = sets.joined(sets.renamed(self._element(), None), sets.renamed(self.message.peer, None))
+        found, within = (
+            sets.joined(sets.renamed(self._element(), None), sets.renamed(self.message.peer, None)),
+            self.within,
+        )
+        runs_from, found = len(sets.outputs(found)), within.beside(found)
         of_kept = kept.reverse().apply_range(sets.graph(found, self.instances)).coalesce()
         single = sets.as_single_function(of_kept)
         steps = [None] * len(inner) if single is None else strides_of(single, self.depth)
@@ -84,19 +89,17 @@ class _Part(Poster):
         names = [self.messages.variables[statement.loops[d]] for d in inner]
 
         def fits(depth: int, boxes: Boxes) -> bool:
-            return depth == len(inner) or all(step is not None and not any(step[count:]) for step in steps[depth:])
+            left = [step for step in steps[depth:] if step is not None and not any(step[count:runs_from])]
+            return len(left) == len(inner) - depth and within.fit([left[side][runs_from:] for side in boxes.long])
 
         def of_box(depth: int, boxes: Boxes) -> list[isl.PwAff]:
             return [*self._first(1 + depth, boxes, of_kept), *boxes.extents]
 
         def code(depth: int, boxes: Boxes, values: Sequence[Expr]) -> Node:
             ends = len(values) - len(boxes.extents)
-            sides = []
-            for level, extent in enumerate(values[ends:], depth):
-                step = steps[level]
-                if step is not None and not sets.is_one(boxes.extents[level - depth]):
-                    sides.append(Side(extent, step[:count]))
-            return Box(tuple(values[:count]), tuple(sides), self.number(values[count:ends]))
+            sides = [(values[ends + side], steps[depth + side]) for side in boxes.long]
+            long = [LongSide(Side(extent, s[:count]), s[runs_from:]) for extent, s in sides if s is not None]
+            return within.part(values[:count], long, values[runs_from:ends], self.number(values[count:runs_from]))
 
         code_of = PointBoxes(points, self.template, self.program.context, names, fits, of_box, code, is_guarded=True)
         return code_of.enumerated()

@@ -11,10 +11,10 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Node, Post, Request, Side
-from tiramisu_py.ir import Piece as Box
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.lower.loops.boxes_of_points import Boxes, PointBoxes
 from tiramisu_py.lower.operations.host_part import HostProgram, pieces_of_operation
+from tiramisu_py.lower.operations.message_runs import LongSide, MessageRuns
 from tiramisu_py.lower.operations.request_operations import Requested
 from tiramisu_py.lower.ranks.one_rank import Ranked
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
@@ -72,6 +72,7 @@ class Poster:
         self.instances = statement.instances.intersect_params(self.program.context)
         self.outside = sets.graph(statement.prefix(depth), self.instances)
         self.template = Template()
+        self.within = MessageRuns(self.program, statement)
         sends = statement.role is Role.SEND
         loaded = self.program.storage_for(statement, statement.source)
         self.storage = loaded if sends else self.program.storages[statement.target]
@@ -95,7 +96,7 @@ class Poster:
             persistent=self._persistent(),
             statement=self.statement.name,
         )
-        return LoweredOperation(piece, tuple(self.template.forms), node, frozenset({array}))
+        return LoweredOperation(piece, tuple(self.template.forms), node, frozenset({array, *self.within.arrays}))
 
     # -- elements
 
@@ -119,27 +120,28 @@ class Poster:
             sets.graph(sets.function(self.statement.frame, None, bulk), self.instances)
         )
         points = sets.domain_named(points, sets.tuple_name(self.frame)).intersect_domain(instances).coalesce()
-        element = sets.graph(sets.renamed(self._element(), None), self.instances)
-        of_coords = sets.graph(coords, self.instances).reverse().apply_range(element).coalesce()
-        single = self._element() if sets.is_identity(coords) else sets.as_single_function(of_coords)
-        strides = strides_of(single, self.depth)
+        element, within = self.within.beside(sets.renamed(self._element(), None)), self.within
+        of_coords = sets.graph(coords, self.instances).reverse().apply_range(sets.graph(element, self.instances))
+        of_coords = of_coords.coalesce()
+        single = element if sets.is_identity(coords) else sets.as_single_function(of_coords)
+        strides, count = strides_of(single, self.depth), sets.out_size(self._element())
         names = [self.messages.variables[loop] for loop in self.statement.loops[self.depth :]]
 
         def fits(depth: int, boxes: Boxes) -> bool:
-            return depth == len(bulk) or (single is not None and None not in strides[depth:])
+            if depth < len(bulk) and (single is None or None in strides[depth:]):
+                return False
+            steps = [strides[depth + side] for side in boxes.long]
+            return within.fit([step[count:] for step in steps if step is not None])
 
         def forms(depth: int, boxes: Boxes) -> list[isl.PwAff]:
             first = self._first(depth, boxes, of_coords)
             return [*first, *boxes.extents]
 
         def code(depth: int, boxes: Boxes, values: Sequence[Expr]) -> Node:
-            count = len(values) - len(boxes.extents)
-            sides = []
-            for level, extent in enumerate(values[count:], depth):
-                step = strides[level]
-                if step is not None and not sets.is_one(boxes.extents[level - depth]):
-                    sides.append(Side(extent, step))
-            return Box(tuple(values[:count]), tuple(sides))
+            ends = len(values) - len(boxes.extents)
+            sides = [(values[ends + side], strides[depth + side]) for side in boxes.long]
+            long = [LongSide(Side(extent, step[:count]), step[count:]) for extent, step in sides if step is not None]
+            return within.part(values[:count], long, values[count:ends], None)
 
         return PointBoxes(points, self.template, self.program.context, names, fits, forms, code).enumerated()
 

@@ -133,8 +133,8 @@ def narrowed(program: Program, spans: Sequence[RunSpan], places: Places) -> Mapp
         else:
             (by,) = places([span.of[1]])
             rows = tuple(arithmetic.added(end, by) for end in ends[span.of[0]])
-        first = arithmetic.smaller(arithmetic.larger(low, _start(program, span.start, rows[0])), high)
-        end = arithmetic.larger(arithmetic.smaller(_start(program, span.start, rows[1]), high), first)
+        first = arithmetic.smaller(arithmetic.larger(low, start_of(program, span.start, rows[0])), high)
+        end = arithmetic.larger(arithmetic.smaller(start_of(program, span.start, rows[1]), high), first)
         ends.append((first, end))
         if span.axis is not None and span.apart is not None:
             (by,) = places([span.apart])
@@ -154,7 +154,7 @@ def narrowed(program: Program, spans: Sequence[RunSpan], places: Places) -> Mapp
     }
 
 
-def _start(program: Program, name: str, index: Expr) -> Expr:
+def start_of(program: Program, name: str, index: Expr) -> Expr:
     """An element of an input in host memory."""
     storage = program.storages[name]
     buffer = program.buffers[storage.buffer]

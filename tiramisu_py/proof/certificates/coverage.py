@@ -93,6 +93,8 @@ def _of_statement(program: Program, statement: Statement) -> str:
 def _of_message(program: Program, half: Statement, message: Message) -> str:
     if message.collective:
         return "is a call of all ranks"
+    if half.guards:
+        return "has a condition on values"
     if message.persistent or message.slots is not None:
         return "has requests that are chosen or kept"
     if any(0 < len(buffer.scope) <= program.host_depth(half) for buffer in _used(program, half)):

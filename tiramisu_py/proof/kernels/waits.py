@@ -71,7 +71,8 @@ def _between(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
 def _unordered(flow: Flow, x: MemoryAccess, y: MemoryAccess) -> isl.Map | None:
     if flow.happens.lane(statements(x, y)[0]) is None:
         return None
-    return flow.happens.unordered(x, y, flow.same_place(x, y))
+    found = flow.happens.unordered(x, y, flow.same_place(x, y))
+    return found if found is None or found.is_empty() else flow.exclusions.possible(x, y, found)
 
 
 def _too_early(flow: Flow, x: MemoryAccess, y: MemoryAccess, bad: isl.Map) -> Violation:

@@ -1,14 +1,15 @@
 """Condition: statements run under the conditions of their values, and under others only where these follow from them.
 
-A value exists where the conditions of its computation hold, and a term counts there; a statement with one condition
-more would leave it out. Bounds by which loops over runs are short (`schedule.loops.run_bounds`) follow from those of a
-run, which is shown of each: ``of[q] <= n`` with q <= p, ``p < start[u]`` with u > n, and the like.
+A value exists where the conditions of its computation hold, and a term counts there; a statement, copy or message with
+one condition more would leave it out. Bounds by which loops over runs are short (`schedule.loops.run_bounds`) follow
+from those of a run, which is shown of each: ``of[q] <= n`` with q <= p, ``p < start[u]`` with u > n, and the like.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.expressions import Expr
@@ -38,13 +39,13 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 def of_runs(program: Program, statement: Statement) -> list[Expr]:
     """The conditions of a statement on runs that are not those of its computation."""
     source = program.algorithm.source(statement.source)
-    if not isinstance(source, Computation) or not statement.guards or statement.moves:
+    if not isinstance(source, Computation) or not statement.guards:
         return []
-    declared = {part.key() for guard in source.guards for part in conjuncts(guard)}
+    declared = {part.key() for guard in source.guards for part in conjuncts(typed(guard))}
     return [
         guard
         for guard in statement.guards
-        if any(part.key() not in declared for part in conjuncts(guard)) and _asks_runs(program, guard)
+        if any(part.key() not in declared for part in conjuncts(typed(guard))) and _asks_runs(program, guard)
     ]
 
 

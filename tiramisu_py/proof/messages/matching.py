@@ -29,7 +29,7 @@ from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """For each exchange, the first fault: halves without peers, messages of unequal sizes, or another order."""
+    """For each exchange, the first fault: halves without peers, or of other values, unequal sizes, another order."""
     for exchange in exchanges(flow):
         if sought is None or exchange.name in sought.about:
             for found in _of(flow, exchange):
@@ -52,6 +52,10 @@ def _violations(flow: Flow, exchange: ExchangeHalves) -> Iterator[Violation]:
     if alone:
         yield from alone
         return
+    conditions = _conditions(exchange)
+    if conditions is not None:
+        yield conditions
+        return
     for half in exchange.halves:
         if flow.has_ties(half):
             message = f"{half.handle} takes several elements at one time: they have no order"
@@ -61,6 +65,17 @@ def _violations(flow: Flow, exchange: ExchangeHalves) -> Iterator[Violation]:
         yield _repeated(exchange)
         return
     yield from _sizes(exchange) or crossed(exchange)
+
+
+def _conditions(exchange: ExchangeHalves) -> Violation | None:
+    """Halves under different conditions on values: one of them takes elements that the other does not."""
+    first = exchange.halves[0]
+    for half in exchange.halves[1:]:
+        if {guard.key() for guard in half.guards} != {guard.key() for guard in first.guards}:
+            mine, others = (" & ".join(map(str, each.guards)) or "anywhere" for each in (first, half))
+            message = f"{first.handle} has values of {first.source} where {mine}, and {half.handle} where {others}"
+            return Violation("communication", message, Witness({}), repair="give both the same values")
+    return None
 
 
 # -- sends without receives, and receives without sends

@@ -15,7 +15,6 @@ from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
-from tiramisu_py.algorithm.domains.runs import runs_of_values
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.dependence.values_read import existing
@@ -24,6 +23,7 @@ from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import FILES, LOADS, STORES, Role, Statement, Transfer, is_gpu
+from tiramisu_py.program.statement_runs import conditions_of_values
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, listed, loop_name, size
 from tiramisu_py.schedule.command_fields import OnFunction
@@ -221,11 +221,7 @@ def _conditions(program: Program, source: str) -> tuple[Expr, ...]:
         places = sets.graph(storage.index, sets.named(declared.domain, None))
         if places.is_injective():
             return ()
-    found = runs_of_values(program.algorithm, declared)
-    inputs = program.algorithm.inputs
-    if any(inputs[run.start].device is not None for run in found):
-        return ()
-    return tuple(condition for run in found for condition in run.conditions)
+    return conditions_of_values(program, source)
 
 
 def check_values(program: Program, name: str, source: str, values: isl.Set) -> None:

@@ -18,6 +18,7 @@ from tiramisu_py.program.fresh_names import free_exchange
 from tiramisu_py.program.loops import Loop, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Message, Role, Statement
+from tiramisu_py.program.statement_runs import conditions_of_message
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, statements
@@ -77,6 +78,7 @@ def half_of(program: Program, made: str, name: str, half: ExchangeHalf, role: Ro
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=source,
+        guards=conditions_of_message(program, source),
         message=Message(
             name,
             peer,
