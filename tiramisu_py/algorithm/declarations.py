@@ -52,7 +52,8 @@ class Input:
     (no two elements are equal; the user says ``distinct=True``). One that `covers` E positions begins at 0 and ends at
     E: its runs have each position once, and the run of a position is looked up in an array, or found by a `search`. One
     that `inverts` another one has, run by run, the positions at which that has the number of the run, in their order.
-    One of `distinct` has for each position the number of its combination of keys.
+    One of `distinct` has for each position the number of its combination of keys; one that is the `run_of` an input has
+    the number of the run, of those that this begins, that it is in.
     `device` says where the caller has it: the number of a GPU, or None for the host; if it is `mapped`, GPUs address it
     there. `strides` are the distances of neighbours in each dimension, in elements; None for an array that is
     contiguous, row by row. If the caller's array has extents that are products, ``[N * M]``, they are `passed`, and
@@ -75,6 +76,7 @@ class Input:
     search: bool = False
     inverts: InverseOf | None = None
     distinct: DistinctOf | None = None
+    run_of: str = ""
     mapped: bool = False
 
     @property
@@ -527,6 +529,14 @@ class Algorithm:
     def source(self, name: str) -> Input | Computation:
         """The input or computation called `name`; raises KeyError."""
         return self.inputs[name] if name in self.inputs else self.computations[name]
+
+    def runs_numbered(self, name: str) -> str:
+        """The input that begins the runs which the elements of a source are the numbers of, for each position its run.
+
+        Empty for other sources, and for what is none.
+        """
+        found = self.inputs[name] if name in self.inputs else self.computations.get(name)
+        return "" if found is None else found.run_of
 
     def together(self, group: str) -> tuple[Computation, ...]:
         """The computations of a group, in the order of declaration."""

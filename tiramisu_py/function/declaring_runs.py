@@ -29,7 +29,14 @@ class RunDeclarations(Declarations):
     """Declarations of what a function takes, computes and returns; runs among that."""
 
     def segments(
-        self, name: str, count: Operand, *, of: Operand, dtype: DType = int32, found: str = "array"
+        self,
+        name: str,
+        count: Operand,
+        *,
+        of: Operand,
+        dtype: DType = int32,
+        found: str = "array",
+        at: Input | None = None,
     ) -> Segments:
         """Declare that positions 0 to `of` lie in `count` runs, one after the other: rows of a sparse matrix, edges of
         one type, items of one batch.
@@ -45,13 +52,40 @@ class RunDeclarations(Declarations):
 
         Values in runs are kept by position. `found` is how loops that go through positions first find the run of each:
         in an ``"array"`` of the numbers of runs, which is made at a call (as COO has them), or by a binary ``"search"``
-        among the beginnings (CSR), which takes no memory. Programs are the same otherwise. Raises `DeclarationError`.
+        among the beginnings (CSR), which takes no memory. Programs are the same otherwise. `at` is an input with the
+        run of each position that the caller has already (COO), so that none is made::
+
+            row = f.input("row", tm.int32, [P])
+            rows = f.segments("rows", N, of=P, at=row)        row is rows.of, at all positions
+
+        That it has the runs is verified at a call. Raises `DeclarationError`.
         """
         if found not in FOUND:
             raise DeclarationError(f"the segments {name} have found={found!r}: give {' or '.join(map(repr, FOUND))}")
         declared = replace(_segments(self._program.algorithm, name, count, of, dtype), search=found == "search")
         self._program = with_input(self._program, declared)
+        if at is not None:
+            self._number_runs(declared, at, found)
         return Segments(self, name)
+
+    def _number_runs(self, runs: declarations.Input, at: Input, found: str) -> None:
+        """Declare that an input has the run of each position."""
+        algorithm = self._program.algorithm
+        given = algorithm.inputs.get(at.name) if isinstance(at, Input) else None
+        assert runs.covers is not None
+        (count,) = runs.shape
+        if found == "search":
+            raise DeclarationError(f"the runs of {runs.name} are in {at}, found='search' looks for them: leave one out")
+        if given is None or not given.dtype.is_integer or [each.key() for each in given.shape] != [runs.covers.key()]:
+            raise DeclarationError(
+                f"at={at} does not have the runs of {runs.name}: it is an input of this function of integers, one for "
+                f"each position, [{runs.covers}]"
+            )
+        if given.device is not None or given.run_of or given.distinct is not None or given.inverts is not None:
+            raise DeclarationError(f"at={at} is on a GPU, or something else already, and not the runs of {runs.name}")
+        values = (as_expr(0), less_one(count)) if given.values is None else given.values
+        algorithm = algorithm.with_input(replace(given, run_of=runs.name, values=values))
+        self._program = self._program.with_(algorithm=algorithm)
 
     def inverse(self, name: str, index: Input) -> InverseRuns:
         """Declare that the caller passes the inverse of an index: for each value of it the positions where it has that.
@@ -125,14 +159,14 @@ class RunDeclarations(Declarations):
         )
         self._begin_again(changed.with_input(replace(declared, distinct=about)))
 
-    def _runs_of(self, segments: Segments) -> Reduction:
+    def _runs_of(self, segments: Segments) -> Input | Reduction:
         """The number of the run that each position is in, as values; see `Segments.of`."""
         algorithm, start = self._program.algorithm, segments.name
         known = known_numbers(algorithm, start)
         if known is None:
             known = numbers_of_runs(algorithm, start, self.owner, caller())
             self._program = with_group(self._program, [known])
-        return Reduction(self, known.name)
+        return Input(self, known.name) if isinstance(known, declarations.Input) else Reduction(self, known.name)
 
 
 def _segments(algorithm: Algorithm, name: str, count: Operand, of: Operand, dtype: DType) -> declarations.Input:

@@ -79,7 +79,10 @@ def _alike(program: Program) -> Iterator[str]:
 
 
 def _gathered(algorithm: Algorithm) -> Iterator[str]:
-    """The inverses by which scatters are gathered."""
+    """The runs of positions that are given, and the inverses by which scatters are gathered."""
+    for each in algorithm.inputs.values():
+        if each.run_of:
+            yield f"declared: {each.name} has the run of {each.run_of} that each position is in"
     for name in algorithm.gathered:
         for guard in algorithm.computations[name].guards:
             starts = {access.source for access in accesses(guard)}

@@ -20,6 +20,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, DistinctOf, Input
+from tiramisu_py.algorithm.declare.run_numbers import known_numbers
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.reads import narrowest
@@ -224,6 +225,7 @@ class _Read:
         indices[axis] = number
         if self.keys.row:
             start = self.about.columns[-1]
-            run_of = next(each for each in self.algorithm.computations.values() if each.run_of == start)
+            run_of = known_numbers(self.algorithm, start)
+            assert run_of is not None
             indices[dims.index(self.keys.row)] = Access(run_of.name, (number,), run_of.dtype, owner)
         return replace(e, indices=tuple(indices))

@@ -43,6 +43,7 @@ def divided(original: Algorithm, adjoints: Adjoints, recompute: Sequence[str]) -
     forward = replace(original, name=f"{original.name}_forward", outputs=(*original.outputs, *saved))
     arrays = {name: _as_inputs(original, original.computations[name]) for name in computed}
     read |= {each.inverts.of for name, each in step.inputs.items() if name in read and each.inverts is not None}
+    read |= {each.run_of for name, each in step.inputs.items() if name in read and each.run_of}
     together = _declared_together(step, read)
     inputs = {name: each for name, each in step.inputs.items() if name in read or name in together}
     inputs |= {each.name: each for listed in arrays.values() for each in listed}

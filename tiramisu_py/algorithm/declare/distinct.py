@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.algorithm.declare.inverses import verify_inverse
+from tiramisu_py.algorithm.declare.run_numbers import verify_numbers
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
 
@@ -104,13 +105,15 @@ def together_names(declared: Input) -> tuple[str, ...]:
         return declared.name, declared.inverts.start, declared.inverts.of
     if declared.distinct is not None:
         return declared.name, *declared.distinct.keys, *declared.distinct.columns
-    return ()
+    return (declared.name, declared.run_of) if declared.run_of else ()
 
 
 def verify_together(declared: Input, inputs: Mapping[str, Input], arrays: Mapping[str, Array]) -> None:
     """Raise `ArgumentError`, naming the element, where an array is not what it is declared to be beside others."""
     if declared.inverts is not None:
         verify_inverse(declared, arrays)
+    if declared.run_of:
+        verify_numbers(declared, arrays)
     about = declared.distinct
     if about is None:
         return

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, max_
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, max_
 from tiramisu_py.algorithm.declare.declare import declare_reduction
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, cast
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import ArgumentError
 
 
-def known_numbers(algorithm: Algorithm, start: str) -> Computation | None:
-    """The values that are the numbers of runs which an input begins, where they are declared."""
-    return next((each for each in algorithm.computations.values() if each.run_of == start), None)
+def known_numbers(algorithm: Algorithm, start: str) -> Input | Computation | None:
+    """The numbers of runs which an input begins, where they are declared: given by the caller, or values."""
+    declared = (*algorithm.inputs.values(), *algorithm.computations.values())
+    return next((each for each in declared if each.run_of == start), None)
 
 
 def numbers_of_runs(algorithm: Algorithm, start: str, owner: object, location: Location | None) -> Computation:
@@ -36,3 +43,23 @@ def less_one(e: Expr) -> Expr:
     if isinstance(e, Binary) and e.op == "+" and isinstance(e.right, Const) and e.right.value == 1:
         return e.left
     return cast(int64, e) - 1 if isinstance(e, Const) else e - 1
+
+
+def verify_numbers(declared: Input, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Raise `ArgumentError`, naming the element, where an array does not have the runs of positions."""
+    given, start = arrays[declared.name], arrays[declared.run_of]
+    if (np.diff(start) < 0).any():
+        return  # these are no runs, which is refused of where they begin
+    rows = np.repeat(np.arange(start.size - 1), np.diff(start))
+    if given.size != rows.size:
+        raise ArgumentError(
+            f"{declared.name} has {given.size} elements, and {declared.run_of} ends at {rows.size}: each position has "
+            "one (a rank with a part of it cannot verify that: compile with verify_values=False to trust it)"
+        )
+    wrong = np.flatnonzero(given != rows)
+    if wrong.size:
+        at = int(wrong[0])
+        raise ArgumentError(
+            f"{declared.name}[{at}] = {given[at]}, but position {at} is in the run {rows[at]} of {declared.run_of}: "
+            f"{declared.name} has the run of each position, np.repeat(np.arange(..), np.diff({declared.run_of}))"
+        )

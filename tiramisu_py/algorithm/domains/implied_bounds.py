@@ -101,8 +101,7 @@ class RunBounds:
 
     def _is_number(self, element: Access, run: Run) -> bool:
         """Whether an element is a number of a run, of runs that have each position once."""
-        computed = self.algorithm.computations.get(element.source)
-        return computed is not None and computed.run_of == run.start
+        return self.algorithm.runs_numbered(element.source) == run.start
 
     def _is_form(self, e: Expr, form: isl.Aff) -> bool:
         found = self._form(e)

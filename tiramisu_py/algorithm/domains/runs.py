@@ -191,11 +191,9 @@ def _bound(inputs: Mapping[str, Input], reader: Affine, condition: Expr) -> Star
 def is_number_of_run(algorithm: Algorithm, index: Expr, start: str, position: Expr) -> bool:
     """Whether an index is the number of the run that a position is in: ``rows.of(p)``."""
     number = narrowest(index)
-    if not isinstance(number, Access) or number.source not in algorithm.computations:
+    if not isinstance(number, Access) or algorithm.runs_numbered(number.source) != start:
         return False
-    return algorithm.computations[number.source].run_of == start and narrowest(number.indices[0]).same_as(
-        narrowest(position)
-    )
+    return narrowest(number.indices[0]).same_as(narrowest(position))
 
 
 def is_run_of_position(algorithm: Algorithm, guard: Expr) -> bool:
@@ -222,8 +220,7 @@ def _bounds_own_run(algorithm: Algorithm, condition: Expr) -> bool:
             if not (end and isinstance(index.right, Const) and index.right.value == 1):
                 continue
             index = narrowest(index.left)
-        found = algorithm.computations.get(index.source) if isinstance(index, Access) else None
-        if found is None or found.run_of != element.source or not isinstance(index, Access):
+        if not isinstance(index, Access) or algorithm.runs_numbered(index.source) != element.source:
             continue
         position = narrowest(index.indices[0])
         return narrowest(other).same_as(position) and op == (">" if end else "<=")

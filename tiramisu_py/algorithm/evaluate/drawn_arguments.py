@@ -39,6 +39,10 @@ def arguments(algorithm: Algorithm, given: Mapping[str, Any], params: Mapping[st
             start, order = inverse_of(drawn[declared.inverts.of], drawn[declared.inverts.start].size - 1)
             kind = declared.dtype.numpy
             drawn |= {declared.inverts.start: start.astype(kind), declared.name: order.astype(kind)}
+    for declared in algorithm.inputs.values():
+        if declared.run_of and declared.name not in given:
+            starts = drawn[declared.run_of]
+            drawn[declared.name] = np.repeat(np.arange(starts.size - 1), np.diff(starts)).astype(declared.dtype.numpy)
     return drawn
 
 

@@ -41,7 +41,7 @@ _KNOWN = {
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
 #: What only starts of runs that cover all positions have.
-_OF_RUNS = ("covers", "search", "inverts", "distinct")
+_OF_RUNS = ("covers", "search", "inverts", "distinct", "run_of")
 _COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
@@ -92,6 +92,8 @@ def _input(declared: Input) -> Plain:
         kept["mapped"] = True
     if declared.injective:
         kept["injective"] = True
+    if declared.run_of:
+        kept["run_of"] = declared.run_of
     if declared.distinct is not None:
         about = declared.distinct
         return {**kept, "distinct": [about.name, [*about.keys], [*about.columns]]}
@@ -178,10 +180,10 @@ def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     inverts = declarations.InverseOf(*about) if about else None
     name, *parts = given.pop("distinct") or [""]
     distinct = declarations.DistinctOf(name, *map(tuple, parts)) if name else None
-    mapped, search, injective = (given.pop(name) for name in ("mapped", "search", "injective"))
+    mapped, search, injective, run_of = (given.pop(name) for name in ("mapped", "search", "injective", "run_of"))
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
     declared = declare_input(algorithm, *arguments, **given, owner=algorithm.owner)
-    facts = {"mapped": mapped, "search": search, "injective": injective}
+    facts = {"mapped": mapped, "search": search, "injective": injective, "run_of": run_of}
     return replace(declared, device=device, inverts=inverts, distinct=distinct, **facts)
 
 

@@ -52,9 +52,8 @@ def of_runs(program: Program, statement: Statement) -> list[Expr]:
 def _asks_runs(program: Program, guard: Expr) -> bool:
     algorithm = program.algorithm
     names = {access.source for access in accesses(guard)}
-    return any(name in algorithm.inputs and algorithm.inputs[name].monotone for name in names) or any(
-        name in algorithm.computations and algorithm.computations[name].run_of for name in names
-    )
+    monotone = any(name in algorithm.inputs and algorithm.inputs[name].monotone for name in names)
+    return monotone or any(algorithm.runs_numbered(name) for name in names)
 
 
 def _short(program: Program) -> str:

@@ -98,7 +98,7 @@ def _with_numbers(program: Program, found: Sequence[Run], guards: Sequence[Expr]
     for start in dict.fromkeys(run.start for run in found):
         algorithm = program.algorithm
         name = _numbers_name(algorithm, start)
-        if name not in read:
+        if name not in read or name in algorithm.inputs:
             continue
         if name not in algorithm.computations:
             program = with_group(program, [numbers_of_runs(algorithm, start, algorithm.owner, None)])
@@ -193,8 +193,9 @@ class _Nest:
 
     def _number(self, index: Expr) -> Expr:
         algorithm = self.program.algorithm
-        name = _numbers_name(algorithm, self.run.start)
-        return access(name, algorithm.inputs[self.run.start].dtype, 1, index, algorithm.owner)
+        known = known_numbers(algorithm, self.run.start)
+        dtype = algorithm.inputs[self.run.start].dtype if known is None else known.dtype
+        return access(_numbers_name(algorithm, self.run.start), dtype, 1, index, algorithm.owner)
 
     def _expression(self, form: isl.Aff) -> Expr | None:
         """A form of instances as an expression of the iterators of their points; None if these do not say it."""
