@@ -116,8 +116,22 @@ def kernel(points: Sequence[Point], database: str | None) -> tm.InputAware:
     allowed = {tuple(each.values()) for each in points}
     space = {name: sorted({each[name] for each in points}) for name in points[0]}
     return tm.input_aware(
-        make, space, where=lambda **values: tuple(values.values()) in allowed, database=database, fast=("contract",)
-    )
+        make, space, where=lambda **values: tuple(values.values()) in allowed, database=database, features=shared,
+        fast=("contract",),
+    )  # fmt: skip
+
+
+def shared(M: int, N: int, K: int, rows: int, columns: int, terms: int, tiles: int, parts: int, threads: int,
+           **_: Any) -> dict[str, float]:  # fmt: skip
+    """What is known of a point at some sizes: the threads that have work, how unequal it is, and how full tiles are."""
+    down, across, blocks_of_terms = -(-M // rows), -(-N // columns), -(-K // terms)
+    blocks = blocks_of_terms if parts > 1 else -(-down // tiles)
+    most = parts if parts > 1 else threads
+    busy = min(most, blocks)
+    return {
+        "blocks": blocks, "busy": busy, "operations of a thread": 2 * M * N * K / busy,
+        "unequal": -(-blocks // most) * most / blocks, "full": M * N / (down * rows * across * columns),
+    }  # fmt: skip
 
 
 def shapes(count: int, seed: int) -> Iterator[dict[str, int]]:

@@ -204,13 +204,11 @@ WHY = """\n
 Counted is the text of the main loop, once: where ours is a loop inside of another one, or Triton's is unrolled, counts
 of kernels without products do not compare.
 
-- Products of float32: a thread has every fourth row and every 32nd column, so that it loads elements of its rows one by
-  one, where Triton's threads have tiles of neighbours and load 16 bytes of them at once.
 - Products of float16: fragments are loaded by `LDS`, 4 bytes each, or 2 bytes of each of two rows where the terms are
   rows of the second factor; Triton has `ldmatrix`.
 - Softmax and layer norm: rows that are summed lie in shared memory, and each thread goes through a whole one; Triton
   keeps them in registers, and adds them up by shuffles.
-- Attention: as for both products and sums; values that take turns in shared memory cost a barrier.
+- Attention: values that take turns in shared memory cost a barrier; sums of rows as above.
 """
 HEADER = (
     "kernel: ours / Triton's", "shared bytes", "barriers", "FFMA", "HMMA", "other instructions", "others, for as many",

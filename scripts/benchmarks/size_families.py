@@ -48,6 +48,8 @@ NARROW_TILES = [(6, 2), (4, 3), (4, 2), (3, 4), (12, 1), (10, 1)]
 PIXELS = [{}, {"pixels": 8}, {"pixels": 6, "channels": 4}, {"rows": 4}, {"rows": 28}]
 NARROW_PIXELS = [{}, {"pixels": 3, "channels": 4}, {"pixels": 5}, {"rows": 4}, {"rows": 28}]
 ROUNDS, ENOUGH = 3, 0.02
+#: The points of a model that are tried, each with both operands copied, and with one alone.
+MOST = 3
 
 
 def lanes() -> int:
@@ -85,10 +87,12 @@ def convolution(sizes: Mapping[str, int]) -> tm.Function:
 def points(shape: Shape, listed: Mapping[str, Any]) -> list[dict[str, int]]:
     """The points that are tried at a shape."""
     if len(shape) == 3 and str(shape) in listed:
-        return [dict(each) for each in listed[str(shape)]]
+        found = [dict(each) for each in listed[str(shape)]][:MOST]
+        return [*found, *({**each, "copied": 1} for each in found)]
     narrow = lanes() < 16
     if len(shape) == 3:
-        return [{}, *({"rows": a, "columns": b * lanes()} for a, b in (NARROW_TILES if narrow else TILES))]
+        tiles = [{"rows": a, "columns": b * lanes()} for a, b in (NARROW_TILES if narrow else TILES)]
+        return [{}, *tiles, *({**each, "copied": 1} for each in tiles)]
     return [
         {name: value * (lanes() if name == "channels" else 1) for name, value in each.items()}
         for each in (NARROW_PIXELS if narrow else PIXELS)
@@ -260,17 +264,20 @@ def main() -> None:
     listed = json.loads(asked.points.read_text()) if asked.points else {}
     start, made = time.monotonic(), Ours()
     for family, shapes in FAMILIES.items():
+        if not family.startswith(tuple(asked.only.split(","))):
+            continue
         for shape in shapes:
             if asked.compile_only:
                 for sizes in points(shape, listed):
                     made.kernel(product if len(shape) == 3 else convolution, sizes)
-            elif str(shape) not in kept["shapes"] and family.startswith(tuple(asked.only.split(","))):
+            elif str(shape) not in kept["shapes"]:
                 if time.monotonic() - start > asked.seconds:
                     break
                 kept["shapes"][str(shape)] = by_turns(shape, made, listed)
                 asked.file.write_text(json.dumps(kept))
                 print(shape, kept["shapes"][str(shape)], flush=True)
-    print(told([asked.file]))
+    if asked.file.exists():
+        print(told([asked.file]))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ scripts/bench tune --any-size --only-measured --steps compile|collect|fit|hold|t
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import tempfile
@@ -19,10 +20,13 @@ from typing import Any, cast
 import numpy as np
 
 import tiramisu_py as tm
-from benchmarks import any_size, loop_bytes
+from benchmarks import any_size, loop_bytes, size_families, sparse_products
 from benchmarks.common.tables import report, table
 from tiramisu_py.tuning import filters
+from tiramisu_py.tuning.learned.fitting import kept_apart
+from tiramisu_py.tuning.learned.predicting import HIDDEN, observations
 from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
+from tiramisu_py.tuning.learned.samples.ranges import written
 from tiramisu_py.tuning.learned.samples.sampling import Sampler
 from tiramisu_py.tuning.search.space import Point, Space
 
@@ -34,9 +38,8 @@ processor seconds. The thesis: Tillet, "Blocked Algorithms for Neural Networks" 
 
 LEFT = """\
 On GPUs: tables 4.1 and 4.3 to 4.9 (samples of GPUs; blocks chosen beside cuBLAS and cuDNN), 6.1 (products of
-super-blocks beside those of blocks: 2 at L >= 2048), figures 4.7 to 4.12, 5.7 to 5.12 and 6.9. On cores: figures 4.11
-and 4.12 (convolutions of any size), 5.10 to 5.12, MKL and oneDNN beside the products, 6.1 and 6.9 (the sparse
-transformer's step beside the dense one), and a collection of 150 kernels, 300 shapes and 8,000 samples."""
+super-blocks beside those of blocks: 2 at L >= 2048), figures 4.7 to 4.12, 5.7 to 5.12 and 6.9. On cores: figures 5.10
+to 5.12, and 6.9 (the sparse transformer's step beside the dense one, and the bound of 6.4)."""
 
 M, N, K = tm.params("M N K")
 i, j, k, i0, j0, i1, j1, k0, k1 = tm.iters("i j k i0 j0 i1 j1 k0 k1")
@@ -93,12 +96,39 @@ def learned(samples: tuple[int, ...]) -> str:
             shares = [f"{mean:.3f} ({least:.2f})" for mean, least in chosen(made)]
             rows.append(
                 (str(count), found.model, *(f"{found.errors[kind]:.3f}" for kind in ("network", "boosting", "blend")),
-                 f"{found.error_without_logarithms:.3f}", f"{found.errors['linear']:.3f}", f"{seconds:.1f}", *shares)
+                 f"{found.error_without_logarithms:.3f}", f"{found.errors['linear']:.3f}",
+                 f"{found.errors['roofline']:.3f}", f"{seconds:.1f}", *of_scikit_learn(made), *shares)
             )  # fmt: skip
     return table(
-        ("samples", "kept", "network", "boosting", "their mean", "network without logarithms", "linear", "fit, s",
+        ("samples", "kept", "network", "boosting", "their mean", "network without logarithms", "linear", "roofline",
+         "fit of all, s", "MLPRegressor", "its fit, s",
          *(f"share of the first {count}: mean (least)" for count in FIRST)), rows,
     )  # fmt: skip
+
+
+def of_scikit_learn(made: tm.InputAware) -> tuple[str, str]:
+    """The error of scikit-learn's network of the same layers, of the same samples, and its processor seconds."""
+    try:
+        network, pipeline, scaling = map(
+            importlib.import_module, ("sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing")
+        )
+    except ImportError:
+        return "-", "-"
+    study = made._study
+    with study.opened() as store:
+        given = observations(study, store, most=None, prior=False, seed=0)
+    columns = study.columns(given.shapes[0])
+    rows = columns.rows(given.points, given.shapes)
+    rates = np.log([columns.amount(sizes) for sizes in given.shapes] / given.seconds)
+    held = kept_apart([written(sizes) for sizes in given.shapes], len(rows), 0)
+    regressor = network.MLPRegressor(hidden_layer_sizes=HIDDEN, early_stopping=True, random_state=0)
+    model = pipeline.make_pipeline(scaling.StandardScaler(), regressor)
+    mean, spread = rates[~held].mean(), rates[~held].std()
+    start = time.process_time()
+    model.fit(rows[~held], (rates[~held] - mean) / spread)
+    seconds = time.process_time() - start
+    differences = model.predict(rows[held]) * spread + mean - rates[held]
+    return f"{np.sqrt(np.mean(differences**2)):.3f}", f"{seconds:.1f}"
 
 
 def chosen(made: tm.InputAware) -> list[tuple[float, float]]:
@@ -217,6 +247,8 @@ def main() -> None:
     options.add_argument("--small", action="store_true")
     options.add_argument("--database")
     options.add_argument("--measured", type=Path, help="what --only-measured has printed, in place of measuring")
+    options.add_argument("--families", type=Path, nargs="*", help="files of python -m benchmarks.size_families")
+    options.add_argument("--sparse", type=Path, help="the file of python -m benchmarks.sparse_products")
     options.add_argument("--loops", type=Path, help="the file of python -m benchmarks.loop_bytes")
     asked = options.parse_args()
     if asked.only_measured:
@@ -228,10 +260,17 @@ def main() -> None:
     loops = "Still to be counted: `python -m benchmarks.loop_bytes`."
     if asked.loops:
         loops = loop_bytes.told(json.loads(asked.loops.read_text()))
+    families = "Still to be measured: `python -m benchmarks.size_families`."
+    if asked.families:
+        families = size_families.told(asked.families)
+    sparse = "Still to be measured: `python -m benchmarks.sparse_products`."
+    if asked.sparse:
+        sparse = sparse_products.told(json.loads(asked.sparse.read_text()))
     thesis = "The thesis: 0.08 (mean square) with logarithms, 0.75 without, of 200,000 samples of a GPU."
     parts = [
         RULES, "## Learning a law", learned(SAMPLES[:1] if asked.small else SAMPLES), thesis,
         "## Sampling", accepted(), "## Cost", costs(), "## Products on this machine", here,
+        "## Families of shapes on one thread", families, "## Block-sparse products", sparse,
         "## Loops of a GPU's products", loops, "## Still to be measured", LEFT,
     ]  # fmt: skip
     report("tuning", "Kernels for any size", "\n\n".join(parts), asked.save, "scripts/bench tune --any-size")

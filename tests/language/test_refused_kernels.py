@@ -360,3 +360,29 @@ def test_interpretation_finds_what_the_proof_finds() -> None:
         copied.interpret[2](x, y, B=8, STEP=4)
     with pytest.raises(tm.ArgumentError, match="has a mask and no other="):
         no_other.interpret[2](x, y, B=8)
+
+
+@tm.jit
+def up_to(X, Y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(Y[i], tl.load(X[i], mask=i < n, other=0), mask=i < Y.shape[0])
+
+
+@tm.jit
+def stored_up_to(X, Y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(Y[i], tl.load(X[i], mask=i < X.shape[0], other=0), mask=i < n)
+
+
+def test_a_mask_of_a_number_that_is_no_size_says_what_to_compare_with() -> None:
+    N = tm.params("N")[0]
+    f = tm.Function("up_to", params=[N])
+    n, x, y = f.scalar("n", tm.int32), f.input("x", tm.float32, [N]), f.array("y", tm.float32, [N])
+    up_to[tl.cdiv(N, 8)](x, y, n, B=8)
+    f.outputs(y)
+    (found, *_) = f.check().violations
+    assert "n in it is no size" in found.repair and "& (.. < x.shape[0])" in found.repair, found
+    g = tm.Function("stored_up_to", params=[N])
+    n, x, y = g.scalar("n", tm.int32), g.input("x", tm.float32, [N]), g.array("y", tm.float32, [N], partial=True)
+    with pytest.raises(tm.DeclarationError, match=r"follows from n, a number .* parameter of the function"):
+        stored_up_to[tl.cdiv(N, 8)](x, y, n, B=8)

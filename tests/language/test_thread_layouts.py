@@ -129,6 +129,36 @@ def test_products_that_are_no_whole_tiles_are_loops(constants: dict[str, int]) -
     assert "tensorize" not in text and "acc.store_in(tm.REGISTER)" in text
 
 
+TILES: list[tuple[dict[str, int], int]] = [
+    ({"TM": 32, "TN": 32, "TK": 8}, 2),
+    ({"TM": 16, "TN": 64, "TK": 64}, 4),
+    ({"TM": 64, "TN": 32, "SPLIT": 2}, 1),
+]
+
+
+@pytest.mark.parametrize(("constants", "warps"), some(TILES, lambda each: each[1] == 2), ids=str)
+def test_a_thread_has_a_tile_of_a_product_of_floats(constants: dict[str, int], warps: int) -> None:
+    f, run = tensor_product(tm.float32, **constants)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps)
+    assert "acc.store_in(tm.REGISTER)" in text
+    assert "acc.update.unroll(rn_own)" in text and ("acc.update.unroll(rm_part)" in text) == (constants["TM"] > 16)
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and report.bits == "bits preserved", report
+    kernel = f.compile(device="simulator", sanitize=True)
+    for m, n, k in ((64, 32, 33), (33, 17, 50), (1, 1, 0)):
+        a, b = numbers(m, k), numbers(n, k)
+        for each in (kernel, kernel.seeded(1, "lazy")):
+            np.testing.assert_array_equal(each(a, b), a @ b.T)
+
+
+@pytest.mark.parametrize("constants", [{"TM": 4, "TN": 32}, {"TM": 32, "TN": 16}], ids=str)
+def test_products_of_floats_that_are_no_whole_tiles_have_threads_side_by_side(constants: dict[str, int]) -> None:
+    _, run = tensor_product(tm.float32, **constants)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    assert "rn_own" not in text and "acc.store_in(tm.REGISTER)" in text
+
+
 def test_sums_that_the_user_keeps_elsewhere_are_added_in_loops() -> None:
     f, run = tensor_product()
     run["acc"].store_in(tm.SHARED)

@@ -69,6 +69,16 @@ def test_what_reads_the_parts_is_computed_afterwards() -> None:
     np.testing.assert_array_equal(result, np.maximum(expected(arrays["A"], arrays["B"]) + arrays["bias"], 0))
 
 
+@pytest.mark.parametrize("copied", [0, 1])
+def test_operands_are_read_where_they_are(copied: int) -> None:
+    for left, right, more in (("ik", "kj", {}), ("ki", "jk", {"parts": 2})):
+        f, C, expected = plain(left, right, tm.float32)
+        text = tm.recipes.matmul(C, cpu=NARROW, sizes={"terms": 32, "copied": copied, **more})
+        assert text.count(".copy(") == copied
+        arrays = given(f, left, right, (13, 37, 70))
+        np.testing.assert_array_equal(f.compile(threads=2)(**arrays), expected(**arrays))
+
+
 def test_threads_are_at_most_so_many() -> None:
     f, C, _ = plain(dtype=tm.float32)
     tm.recipes.matmul(C, cpu=NARROW, sizes={"threads": 1})
@@ -96,7 +106,8 @@ def test_sizes_that_are_given_are_taken_and_others_follow_from_the_processor() -
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ({"lanes": 8}, "no size 'lanes' here: there are terms, rows, columns, tiles, parts, threads"),
+        ({"lanes": 8}, "no size 'lanes' here: there are terms, rows, columns, tiles, parts, threads, copied"),
+        ({"copied": 3}, "copied is 3, and a product has 2 operands"), ({"copied": -1}, "copied is -1"),
         ({"rows": 0}, "rows is 0"),
         ({"rows": True}, "rows is True"), ({"tiles": 2.0}, "tiles is 2.0"), ([("rows", 3)], "give sizes by name"),
     ],

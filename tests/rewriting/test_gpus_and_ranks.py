@@ -6,6 +6,7 @@ derived, forwards and backwards.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ from benchmarks.gradients.programs import PROGRAMS
 from tests.mpi.shared_work import ready
 from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.rewriting.judging import listed
+from tests.selection import covering
 from tiramisu_py.queries import Declared, accesses, chosen_by_values
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
 from tiramisu_py.toolchain.compilers.mpi import mpi4py
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 i, j, i1, q, block, thread = tm.iters("i j i1 q block thread")
 #: The threads of a block, and the rows of a rank: neither divides all sizes.
@@ -77,6 +82,19 @@ def test_a_step_on_a_gpu_gives_the_values_of_evaluate(name: str) -> None:
         found = listed(step.compile(device="simulator", sanitize=True, seed=seed)(**given))
         for mine, right in zip(found, expected, strict=True):
             np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "architecture"), covering(list(PROGRAMS), [80, 90]))
+def test_no_kernel_of_a_step_needs_local_memory(name: str, architecture: int) -> None:
+    step, _ = step_and_arguments(name)
+    on_gpu(step)
+    compiler = find_nvcc(open_cache())
+    if isinstance(compiler, str):
+        pytest.skip(compiler)
+    flags = ("-std=c++17", "--fmad=false", "-Xptxas", "-v")
+    _, words = compiler.compile(f"{step.name}.cu", step.source(), Architecture(architecture), flags)
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", words)
+    assert frames and set(frames) == {("0", "0", "0")}, words
 
 
 @pytest.mark.parametrize("name", ["heat", "wave"])

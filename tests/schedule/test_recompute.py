@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.disks import on_disk
+from tiramisu_py.proof.theorem import check
 
 N, T = tm.params("N T")
 i, t, s, r = tm.iters("i t s r")
@@ -281,7 +284,6 @@ REFUSED = [
     (rod, "u", t, (4, 4), "segments of 4 levels do not divide one of 4"),
     (rod, "u", t, (8, 1), "every is 1: give an integer of at least 2"),
     (rod, "u", t, (), r"every=\(\) has no number of levels: give every=20"),
-    (rod, "u", t, "binomial", r"every='binomial': .*segments inside of segments .*every=\(100, 10\)"),
     (rod, "u", i, 4, "u does not recur along i alone"),
     (rod, "u", r, 4, "r is not an index of u: choose one of t, i"),
     (rod, "d_c", i, 4, "d_c is a reduction"),
@@ -323,3 +325,68 @@ def test_a_segment_that_is_folded_too_far_is_refused() -> None:
     f["d_u"].fold(t, 10)
     report = f.check()
     assert not report.ok and report.violations[0].kind == "overwritten"
+
+
+# -- two storages: levels of the whole call in a file, those of a segment in memory
+
+
+def in_file(every: Any) -> tm.Function:
+    f = rod()
+    f["u"].recompute(t, every=every, kept=tm.FILE)
+    return f
+
+
+@pytest.mark.parametrize("every", [3, (6, 3)])
+def test_levels_kept_in_a_file_have_the_same_bits(tmp_path: Any, every: Any) -> None:
+    kept, again = rod(), in_file(every)
+    assert again.check().ok, again.check()
+    assert "bits preserved" in str(again.check())
+    again["d_u"].fold(t, 4)
+    outer = every if isinstance(every, int) else every[0]
+    a = kept.compile()
+    for storage, seed in (("simulator", 1), (on_disk(tmp_path), None)):
+        b = again.compile(storage=storage, **({} if seed is None else {"seed": seed}))
+        for size, steps in [(4, 0), (5, outer), (6, 2 * outer + 1)]:
+            given = arguments(kept, size, steps)
+            for one, other in zip(a(**given), b(**given), strict=True):
+                np.testing.assert_array_equal(one, other)
+    stored = (2 * outer + 1) // outer + 1
+    assert b.traffic["u"].stored == stored * 6 * 8
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_has_the_levels_of_a_segment_alone() -> None:
+    again = in_file(10)
+    again["d_u"].fold(t, 11)
+    level = 8 * 1000
+    peaks = again.cost("memory", T=99, N=1000).peaks
+    assert peaks["memory"] == (2 + 10 + 11) * level and peaks["files"] == 10 * level
+    moved = again.cost("communication", T=99, N=1000)
+    assert "u_kept" in str(moved) and "host -> file" in str(moved) and "file -> host" in str(moved)
+
+
+@pytest.mark.parametrize("name", ["u_kept", "u_again_start"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_copies_to_the_file_and_from_it_are_needed_and_waited_for(name: str, is_there: bool) -> None:
+    f = in_file(3)
+    program = f.completed
+    copy = program.statements[name]
+    assert copy.transfer is not None
+    unwaited = replace(copy, transfer=replace(copy.transfer, asynchronous=True))
+    others = {n: s for n, s in program.statements.items() if n != name}
+    assert not check(program.with_(statements={**others, name: unwaited} if is_there else others)).ok
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"every": 4, "kept": tm.GPU_MEMORY}, "kept=.*of recompute: levels are kept where the recurrence has its own"),
+        (
+            {"every": "binomial", "levels": 4, "kept": tm.FILE},
+            r"has them in memory: give every=\(100, 10\), kept=tm.FILE",
+        ),
+    ],
+)
+def test_other_places_of_kept_levels_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(tm.CommandError, match=words):
+        rod()["u"].recompute(t, **given)

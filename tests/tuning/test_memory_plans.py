@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.tuning.memory.choosing import cheapest, in_order
 from tiramisu_py.tuning.memory.options import options_of, widths_of
-from tiramisu_py.tuning.memory.planning import with_options
+from tiramisu_py.tuning.memory.planning import cheapest, in_order, with_options
 
 N, T = tm.params("N T")
 i, t = tm.iters("i t")

@@ -5,11 +5,16 @@ else does. It is placed as far out as possible, between a whole nest that stores
 them. If writers and readers share loops of the host, it is inside these loops, and moves the values that the iteration
 has stored. If the host has work of its own, operations are started before work that they need not follow, and waited
 for just before their first dependent.
+
+One operation sequence for each direction: kernels keep theirs, uploads and downloads get one each.
+
+Copies to a GPU, its kernels, and copies from it can then overlap. A copy from one GPU to another is on the sequence of
+the first GPU's downloads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Any
 
@@ -25,7 +30,6 @@ from tiramisu_py.derive.devices.derive_waits import with_waits
 from tiramisu_py.derive.devices.early_start import early, has_work_beside
 from tiramisu_py.derive.devices.needs import needs
 from tiramisu_py.derive.devices.pipelines import pipelines
-from tiramisu_py.derive.devices.streams import on_own_sequences
 from tiramisu_py.derive.ranks.deep_halos import deepened
 from tiramisu_py.derive.ranks.derive_exchanges import Exchanged, axis_name, with_exchanges
 from tiramisu_py.derive.ranks.overlap import overlapped
@@ -308,3 +312,18 @@ class DeriveTransfers(OnFunction):
             if not isinstance(given, bool):
                 raise CommandError(f"{option}={given!r}: give True or False")
         return derived_transfers(program, self.text, self.overlap, self.depth, self.collectives, self.pipeline)
+
+
+def on_own_sequences(program: Program, names: Collection[str]) -> Program:
+    """The program with these transfers on the first unused sequences: uploads, then downloads."""
+    others = (program.queue_of(s) for s in program.acting if s.name not in names)
+    used = [queue for queue in others if queue is not None]
+    changed = []
+    for name in names:
+        statement = program.statements[name]
+        transfer = statement.transfer
+        if transfer is not None:
+            last = max((stream for device, stream in used if device == transfer.device), default=0)
+            stream = last + 1 if transfer.source is None else last + 2
+            changed.append(replace(statement, transfer=replace(transfer, stream=stream)))
+    return program.with_statement(*changed)

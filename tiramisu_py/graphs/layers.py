@@ -15,6 +15,7 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.choices import LayerRewrites, taken
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.graph import Graph
+from tiramisu_py.graphs.measured import MeasuredWay, checked_tiles, fastest_tile
 from tiramisu_py.graphs.on_torch import on_tensors
 from tiramisu_py.graphs.programs import LayerMachine, LayerProgram, work_on
 from tiramisu_py.graphs.rewrites import (
@@ -28,10 +29,13 @@ from tiramisu_py.graphs.rewrites import (
     with_inverses,
 )
 from tiramisu_py.graphs.schedules import scheduled
+from tiramisu_py.graphs.tiles import ACCUMULATORS
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
 from tiramisu_py.torch import function as torch_function
 
 Array = npt.NDArray[Any]
+#: The vectors of a tile of sums that are tried.
+TILES = (8, 16, 24)
 
 
 def layer(
@@ -90,6 +94,8 @@ class Layer:
     def __init__(
         self, name: str, trace: ModelTrace, dtype: tm.DType, rewrites: LayerRewrites, decided: Collection[str] = ()
     ) -> None:
+        #: What `tuned` has measured, the fastest way first.
+        self.measured: tuple[MeasuredWay, ...] = ()
         self.name, self.trace, self.dtype, self.rewrites = name, trace, dtype, rewrites
         made = emitted(trace, name, dtype)
         self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
@@ -141,6 +147,43 @@ class Layer:
         fixed = replace(self.rewrites, **{name: False for name in self.rewrites.counted if name not in counted})
         return [Layer(self.name, self.trace, self.dtype, each, counted) for each in fixed.ways]
 
+    def tuned(
+        self,
+        graph: Graph,
+        *,
+        gradients: bool = False,
+        threads: int | None = None,
+        fast: Collection[str] = (),
+        tiles: Sequence[int] = TILES,
+        repeats: int = 7,
+        database: Any = None,
+    ) -> Layer:
+        """The layer in the way that is fastest on a graph, measured on this machine.
+
+        Ways are the rewrites that are declared as ``"count"``, each done or not, and the `tiles` of sums: so many
+        vectors of registers. Each is proven, compiled, and called with random features and weights: for the result, or
+        with `gradients` for both. `tune` does it, and keeps all times in its `database`: they hold for the program, the
+        edges of the graph and the machine, so that the same graph is measured once. ``explain(graph)`` of the layer
+        that comes back has them, and its `on` takes any graph::
+
+            run = layer.tuned(graph).on(graph)
+
+        Raises `ArgumentError` for tiles that are no numbers.
+        """
+        self.check(graph)
+        machine, listed = LayerMachine(threads, None, False, tuple(fast)), checked_tiles(tiles)
+        found = list[tuple[MeasuredWay, Layer]]()
+        for way in self._ways:
+            made = tm.vjp(way.function).step if gradients else way.function
+            words = way.rewrites.among(self._counted)
+            best = fastest_tile(made.copy, graph, machine, listed, words, repeats=repeats, database=database)
+            found.append((best, way))
+        found.sort(key=lambda each: each[0].seconds)
+        best, way = found[0]
+        taken_as = Layer(self.name, self.trace, self.dtype, way.rewrites, self._counted)
+        taken_as.measured = tuple(each for each, _ in found)
+        return taken_as
+
     def explain(self, graph: Graph | None = None) -> str:
         """The values of the layer after each pass.
 
@@ -159,6 +202,9 @@ class Layer:
     def _choices(self, graph: Graph) -> list[str]:
         """The ways that a graph chooses from, with their work, in words."""
         self.check(graph)
+        if self.measured:
+            first, *others = map(str, self.measured)
+            return ["choices, measured:", f"  {first}, taken", *(f"  {each}" for each in others)]
         if not self._counted:
             return [f"choices on {graph}:", "  none: no rewrite is declared as 'count'"]
         works = self._works(graph)
@@ -185,7 +231,12 @@ class Layer:
         the last bits are another rounding.
         """
         self.check(graph)
-        return GraphRun(self.chosen_for(graph), graph, LayerMachine(threads, device, sanitize, tuple(fast)))
+        return GraphRun(self.chosen_for(graph), graph, LayerMachine(threads, device, sanitize, tuple(fast), self._tile))
+
+    @property
+    def _tile(self) -> int:
+        """The vectors of a tile of sums: those that were the fastest, where that was measured."""
+        return self.measured[0].tile if self.measured else ACCUMULATORS
 
     def check(self, graph: Graph) -> None:
         """Raises `ArgumentError` for a graph that lacks what the layer needs."""
@@ -271,7 +322,7 @@ class GraphRun:
         g = tm.vjp(self.layer.function)
         for part in (g.forward, g.backward):
             gathered(part)
-            scheduled(part)
+            scheduled(part, self.machine.tile)
         return on_tensors(torch_function(g), self.layer.trace, self.graph, self.forward.arrays)
 
     def report(self) -> str:

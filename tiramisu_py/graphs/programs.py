@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -17,6 +18,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import gathered
 from tiramisu_py.graphs.schedules import scheduled, scheduled_on_gpu
+from tiramisu_py.graphs.tiles import ACCUMULATORS
 from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
@@ -30,6 +32,12 @@ class LayerMachine:
     device: str | None = None
     sanitize: bool = False
     fast: tuple[str, ...] = ()
+    #: The vectors of sums in a tile of registers.
+    tile: int = ACCUMULATORS
+
+    def with_tile(self, tile: int) -> LayerMachine:
+        """The same with another size of tiles."""
+        return replace(self, tile=tile)
 
     def __post_init__(self) -> None:
         if self.sanitize and self.device != "simulator":
@@ -44,7 +52,7 @@ class LayerProgram:
     def __init__(self, f: tm.Function, graph: Graph, machine: LayerMachine) -> None:
         self.f, self.graph, self.machine = f, graph, machine
         self.scatters = [each.command.partition(".")[0] for each in gathered(f) if each.refused]
-        self.done = scheduled(f) if machine.device is None else scheduled_on_gpu(f)
+        self.done = scheduled(f, machine.tile) if machine.device is None else scheduled_on_gpu(f)
         self.cotangents: dict[str, str] = {}
         self.wrt: tuple[str, ...] = ()
         self.own = _arguments_of(f, graph)

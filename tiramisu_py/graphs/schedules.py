@@ -10,7 +10,7 @@ from typing import Any
 import tiramisu_py as tm
 from tiramisu_py import queries, recipes
 from tiramisu_py.errors import CommandError
-from tiramisu_py.graphs.tiles import in_tiles
+from tiramisu_py.graphs.tiles import ACCUMULATORS, in_tiles
 from tiramisu_py.records import dataclass
 
 #: Threads of a block on a GPU.
@@ -27,11 +27,11 @@ class LayerLoops:
     rest: list[str] = field(default_factory=list)
 
 
-def scheduled(f: tm.Function) -> LayerLoops:
+def scheduled(f: tm.Function, tile: int = ACCUMULATORS) -> LayerLoops:
     """Give each value its loops on cores: edges, nodes or types are dealt out to threads, rows are in vectors.
 
-    Sums grow in registers, in tiles of a few rows, and are stored once. Terms of a sum are added in their order, so
-    that bits stay.
+    Sums grow in registers, in tiles of a few rows, `tile` vectors in all, and are stored once. Terms of a sum are added
+    in their order, so that bits stay.
     """
     done = LayerLoops()
     cpu = recipes.Cpu.here()
@@ -42,7 +42,7 @@ def scheduled(f: tm.Function) -> LayerLoops:
             continue
         lanes = cpu.lanes(declared.dtype.bytes)
         if declared.is_reduction and not queries.chosen_by_values(declared):
-            done.loops.append(f"{name}: {', '.join(in_tiles(f, name, declared, lanes))}")
+            done.loops.append(f"{name}: {', '.join(in_tiles(f, name, declared, lanes, tile))}")
         else:
             done.loops.append(f"{name}: {', '.join(_in_rows(f, name, declared, lanes))}")
         _kind(f, done, declared).append(f"{name}: {declared.expr}")

@@ -30,8 +30,8 @@ class SumLoops:
     run: str
 
     @classmethod
-    def of(cls, f: tm.Function, declared: Any, most_lanes: int) -> SumLoops:
-        """The loops of a reduction, in tiles that registers hold."""
+    def of(cls, f: tm.Function, declared: Any, most_lanes: int, most_vectors: int = ACCUMULATORS) -> SumLoops:
+        """The loops of a reduction, in tiles of so many vectors, which registers hold."""
         found = queries.run_of_positions(f.program.algorithm, declared)
         extents = dict(zip(declared.iterators, queries.extents(declared), strict=True))
         first, *others = declared.iterators
@@ -43,7 +43,7 @@ class SumLoops:
         if lanes < 2:
             last, lanes = "", 1
             others = list(declared.iterators[1:])
-        own = max(ACCUMULATORS // vectors, 1) if last else NUMBERS
+        own = max(most_vectors // vectors, 1) if last else NUMBERS
         start = "" if found is None or found.position not in declared.over else found.start
         if not start:
             return cls(first, tuple(others), first, own, last, lanes, start)
@@ -53,9 +53,9 @@ class SumLoops:
         return cls(first, tuple(name for name in others if name != rows), rows, count, last, lanes, start)
 
 
-def in_tiles(f: tm.Function, name: str, declared: Any, most_lanes: int) -> list[str]:
+def in_tiles(f: tm.Function, name: str, declared: Any, most_lanes: int, most_vectors: int = ACCUMULATORS) -> list[str]:
     """Let a sum grow in registers, a tile at a time, and be stored when it is whole; what was done, in words."""
-    plan = SumLoops.of(f, declared, most_lanes)
+    plan = SumLoops.of(f, declared, most_lanes, most_vectors)
     reader = f[name]
     sums = reader.accumulate(_free(f, f"{name}_sums"))
     first, last = tm.Iter(plan.first), tm.Iter(plan.last)

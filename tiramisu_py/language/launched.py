@@ -21,6 +21,7 @@ from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.distinct_stores import filled_by_places
 from tiramisu_py.language.values.groups import in_order, sources_of
+from tiramisu_py.language.values.implied_masks import without_implied_masks
 from tiramisu_py.language.values.meanings import Bound
 from tiramisu_py.language.values.parts import PartedSum, in_parts
 from tiramisu_py.language.values.programs import Programs
@@ -118,7 +119,7 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
     outputs, stored, sums, stores = _stored_values(function, programs, bound, sites)
     if not outputs:
         raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
-    needed = _needed(programs.values, stored)
+    needed = [without_implied_masks(algorithm, each) for each in _needed(programs.values, stored)]
     try:
         function._with_program_values(in_order([*needed, *stored, *(each.total for each in sums)]))
     except RecursionError:

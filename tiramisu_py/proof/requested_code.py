@@ -1,4 +1,7 @@
-"""The code that commands ask for can be emitted: prefetches, repeated loops, versions, products, arrays."""
+"""The code that commands ask for can be emitted: prefetches, repeated loops, versions, products, arrays.
+
+Prefetches are of sources that a statement still reads, along loops that it still has.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import device_count
-from tiramisu_py.program.program import Program
-from tiramisu_py.proof import prefetches, tensor_loops, thread_shares, unrolling
+from tiramisu_py.program.program import Program, nest
+from tiramisu_py.program.statement import Ahead, Role, Statement
+from tiramisu_py.proof import tensor_loops, thread_shares, unrolling
 from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Every request that cannot be emitted."""
-    yield from prefetches.faults(flow)
+    yield from _prefetch_faults(flow)
     yield from thread_shares.faults(flow)
     yield from unrolling.faults(flow.accesses.program)
     yield from tensor_loops.faults(flow)
@@ -93,3 +97,22 @@ def _versions(program: Program) -> Iterator[Finding]:
         "reach", message, Witness({}), repair=f"leave {name}.specialize({program.specialized[0]}) out"
     )
     yield Finding.of(Key("versions", ()), violation)
+
+
+def _prefetch_faults(flow: Flow) -> Iterator[Finding]:
+    """Prefetches of what a statement no longer reads, or along a loop that it no longer has."""
+    program = flow.accesses.program
+    for statement in program.acting:
+        for ahead in statement.prefetches:
+            adds = statement.role is Role.UPDATE and ahead.source == statement.source
+            if not adds and ahead.source not in flow.accesses.sources(statement):
+                yield _gone(statement, ahead, f"{statement.handle} no longer reads {ahead.source}", "leave it out")
+            elif all(program.loops[loop].name != ahead.loop for loop in statement.loops):
+                what = f"the loop {ahead.loop} is no longer there ({nest(program, statement)})"
+                yield _gone(statement, ahead, what, "give it after all changes of the loops, along one of them")
+
+
+def _gone(statement: Statement, ahead: Ahead, what: str, repair: str) -> Finding:
+    command = f"{statement.handle}.prefetch({ahead.source}, {ahead.loop})"
+    key = f"prefetch {ahead.source} {ahead.loop}"
+    return fault("reach", key, statement, f"{command}: {what}", f"{command}: {repair}")

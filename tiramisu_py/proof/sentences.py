@@ -1,24 +1,33 @@
-"""The facts that a proof takes on trust (assumptions, declared values, properties of functions), and those it shows."""
+"""The facts that a proof takes on trust (assumptions, declared values, properties of functions), and those it shows.
+
+Loops that statements share by position, though they count different things: this is right, but may not be meant.
+
+Iterators and parameters that wrap around: beside a value of a narrow type they take that type.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+import islpy as isl
+
 from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.declare.soundness import ValueSets
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.conditions import in_words
-from tiramisu_py.algorithm.expressions import Call
+from tiramisu_py.algorithm.expressions import Binary, Call, Const, Expr
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.dependence.exclusions import Fact
 from tiramisu_py.program.kernels import kernels
+from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof.unlike_loops import unlike
+from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.violations.condition import Condition
-from tiramisu_py.proof.wrapped_iterators import wrapped
+from tiramisu_py.proof.violations.repairs import divisors
 
 _ALGORITHM = "every read is inside its array, and every recurrence ends"
 
@@ -133,3 +142,71 @@ def proven(program: Program, conditions: Iterable[Condition], asserted: Collecti
     algorithm = () if "algorithm" in asserted else (_ALGORITHM,)
     turned = (f"before any command {turn}, since its values need it" for turn in program.turned)
     return (*algorithm, *turned, *wrapped(program.algorithm.as_declared), *filter(None, said), *unlike(program))
+
+
+def unlike(program: Program) -> Iterator[str]:
+    """Pairs of statements whose shared loop was split by different sizes, or runs over another iterator of one."""
+    seen = set[frozenset[str]]()
+    for loop in program.loops.values():
+        inside = [s for s in program.with_this_loop(loop.id) if s.acts and not loop.added]
+        for statement in inside[1:]:
+            pair = frozenset((inside[0].name, statement.name))
+            said = _split(loop, inside[0], statement) or _turned(loop, statement)
+            if said and pair not in seen:
+                seen.add(pair)
+                yield said
+
+
+def _split(loop: Loop, first: Statement, second: Statement) -> str:
+    sizes = [divisors(sets.outputs(s.coords)[s.depth(loop.id)]) for s in (first, second)]
+    if not all(sizes) or sizes[0] == sizes[1]:
+        return ""
+    taken = [f"{', '.join(map(str, size))} in {s.handle}" for size, s in zip(sizes, (first, second), strict=True)]
+    return f"loop {loop.name} is shared by its position, and was split by {taken[0]}, and by {taken[1]}"
+
+
+def _turned(loop: Loop, statement: Statement) -> str:
+    """The words for a loop that has the name of another iterator of a statement than the one it runs over."""
+    form = sets.outputs(statement.coords)[statement.depth(loop.id)]
+    if loop.name not in statement.dims:
+        return ""
+    for name, variable in zip(statement.dims, sets.variables(statement.frame), strict=True):
+        if name != loop.name and form.plain_is_equal(variable):
+            return f"loop {loop.name} is shared by its position, and runs over the {name} of {statement.handle}"
+    return ""
+
+
+#: Types of more bits hold the indices of most arrays.
+NARROW = 16
+
+
+def wrapped(algorithm: Algorithm) -> Iterator[str]:
+    """For each computation the operands without a type of their own that are not always in the type that they take."""
+    for computation in algorithm.computations.values():
+        for node in walk(computation.expr):
+            if isinstance(node, Binary) and node.dtype.is_integer and not node.dtype.weak and node.dtype.bits <= NARROW:
+                for operand in (node.left, node.right):
+                    if operand.dtype.weak and _exceeds(algorithm, computation, operand, node.dtype.limits):
+                        yield (
+                            f"{operand} wraps around in {node} of {computation.name}, since it is taken as "
+                            f"{node.dtype}: tm.cast(tm.int32, ...) of the other operand keeps it"
+                        )
+
+
+def _exceeds(algorithm: Algorithm, computation: Computation, operand: Expr, limits: tuple[int, int]) -> bool:
+    """Whether an operand is below or above the limits somewhere in the domain of a computation."""
+    if isinstance(operand, Const):
+        return False
+    points = computation.points if computation.is_reduction else computation.domain
+    points = points.intersect_params(algorithm.context.params())
+    try:
+        values = Affine(algorithm.frame(computation.name, computation.point_iterators)).value(operand)
+    except NotAffine:
+        return False
+    low, high = (_bound(values, limit) for limit in limits)
+    outside = sets.as_set(values.lt_set(low)).union(sets.as_set(values.gt_set(high)))
+    return not points.is_disjoint(sets.named(outside, computation.name))
+
+
+def _bound(like: isl.PwAff, value: int) -> isl.PwAff:
+    return sets.constant(like.get_space().domain(), value).to_pw_aff()

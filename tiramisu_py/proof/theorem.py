@@ -15,50 +15,14 @@ from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof import requested_code
 from tiramisu_py.proof.blame import NOT_FOUND, Completion, History
 from tiramisu_py.proof.budget import OPERATIONS, Budget, is_used_up, reason
-from tiramisu_py.proof.kernels import kernel_conditions as kernels
-from tiramisu_py.proof.memory import memory_conditions as memory
-from tiramisu_py.proof.messages import message_conditions as messages
+from tiramisu_py.proof.conditions import CONDITIONS
 from tiramisu_py.proof.reductions import bits, grades
-from tiramisu_py.proof.reductions import reduction_conditions as reductions
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.sentences import proven, trusted
 from tiramisu_py.proof.violations.condition import Condition
 from tiramisu_py.proof.violations.findings import Finding
-
-#: The conditions in the order in which they are tried.
-CONDITIONS = (
-    kernels.STRUCTURE,
-    messages.EXECUTORS,
-    messages.ARRAY_PARTS,
-    memory.REACH,
-    reductions.RANK_REDUCTIONS,
-    memory.PLACES,
-    memory.VALUES,
-    memory.IMPLIED_CONDITIONS,
-    memory.WHOLE_CALLS,
-    reductions.PARTS_OF_TERMS,
-    reductions.REDUCTIONS,
-    reductions.BITS,
-    reductions.GRADES,
-    memory.RACES,
-    memory.OVERLAPPING_VECTORS,
-    memory.WHOLE_VECTORS,
-    kernels.THREADS,
-    kernels.ALIGNED_LINES,
-    reductions.TREES,
-    kernels.WAITS,
-    messages.REQUESTS,
-    reductions.PRIVATE_COPIES,
-    memory.CALLERS_ARRAYS,
-    memory.OPERANDS_BETWEEN_CALLS,
-    messages.MATCHING,
-    messages.COLLECTIVES,
-    messages.DEADLOCK,
-    Condition("requested_code", requested_code.findings),
-)
 
 
 def check(program: Program, operations: int = OPERATIONS, completion: Completion | None = None) -> Report:

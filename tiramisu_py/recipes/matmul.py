@@ -66,10 +66,12 @@ def matmul(
     unless it updates an input in place.
 
     `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
-    of a tile, `tiles` in a block of rows; `threads`, at most so many. With `parts` of 2 or more it is the blocks of
-    terms that threads share, for few results with many terms: so many partial results are summed side by side, if
-    there are as many threads, each of a range of blocks of terms, and added in the end; which bits the sums have then
-    depends on the number of threads. `matmul_space` has values to choose among with `tune`.
+    of a tile, `tiles` in a block of rows; `threads`, at most so many; `copied`, the number of operands that are copied:
+    with 1 that of the rows is read where it is, which is faster where few columns read it, and with 0 the other one,
+    too. With `parts` of 2 or more it is the blocks of terms that threads share, for few results with many terms: so
+    many partial results are summed side by side, if there are as many threads, each of a range of blocks of terms, and
+    added in the end; which bits the sums have then depends on the number of threads. `matmul_space` has values to
+    choose among with `tune`.
 
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
@@ -96,7 +98,8 @@ def matmul(
 class Sizes:
     """The sizes of a schedule: terms of a block, rows and columns of a tile, tiles of a block of rows, lanes.
 
-    `parts` is the number of partial results that are summed side by side, `threads` that of threads (None: of all).
+    `parts` is the number of partial results that are summed side by side, `threads` that of threads (None: of all), and
+    `copied` that of operands that are copied.
     """
 
     terms: int
@@ -106,6 +109,7 @@ class Sizes:
     lanes: int
     parts: int = 1
     threads: int | None = None
+    copied: int = 2
 
     @classmethod
     def of(cls, product: Computation, cpu: Cpu) -> Sizes:
@@ -132,7 +136,10 @@ class Sizes:
 
     def replaced(self, given: Mapping[str, int]) -> Sizes:
         """The sizes, those that the user gives instead; raises `ArgumentError`."""
-        return with_sizes(self, "matmul", given, fixed="lanes")
+        found = with_sizes(self, "matmul", given, least={"copied": 0}, fixed="lanes")
+        if found.copied > 2:
+            raise ArgumentError(f"matmul: copied is {found.copied}, and a product has 2 operands: give 0, 1 or 2")
+        return found
 
 
 @dataclass(frozen=True)
@@ -267,9 +274,10 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     tile.store_in(Memory.REGISTER)
     tile.update.reorder(k, i, j)
     tile.unroll(i, remainder="specialize")
-    tile.vectorize(j, sizes.lanes, remainder="pad", partial="specialize")
-    _pack_right(recipe, found, tile, k0, sizes)
-    if found.left.source != found.right.source:
+    tile.vectorize(j, sizes.lanes, remainder="pad" if sizes.copied else "mask", partial="specialize")
+    if sizes.copied:
+        _pack_right(recipe, found, tile, k0, sizes)
+    if sizes.copied == 2 and found.left.source != found.right.source:
         _copy_left(recipe, found, tile, i2, sizes)
     return TileLoops(i2, i0, j0, i1, j1)
 

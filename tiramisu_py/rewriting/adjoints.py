@@ -30,7 +30,7 @@ from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.gathers import gathered, has_all_terms, is_in_runs, is_placement
 from tiramisu_py.algorithm.domains.runs import element_of, is_number_of_run, runs_of_values, told_axes
 from tiramisu_py.algorithm.evaluate.given_values import extents
-from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, binary, select
+from tiramisu_py.algorithm.expressions import Access, Binary, Call, Const, Expr, Iter, binary, select
 from tiramisu_py.algorithm.traversal import accesses, iterators, mentions, rewrite, substitute, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.records import dataclass
@@ -194,8 +194,14 @@ class _Backward:
             self._turn(c, whole if chooses else fewer, replace(each, value=value))
 
     def _with_own(self, c: Computation, value: Expr) -> Expr:
-        """A factor that is the value of the computation itself is read, and not computed again."""
-        if c.is_reduction or not isinstance(c.expr, Call):
+        """A factor that is the value of the computation itself is read, and not computed again.
+
+        A quotient is read in place of the computed values that its dividend is made of: they need not be saved then.
+        """
+        left = c.expr.left if isinstance(c.expr, Binary) and c.expr.op == "/" else None
+        is_made = left is not None and not isinstance(left, Access)
+        kept = is_made and any(each.source in self.original.computations for each in accesses(c.expr))
+        if c.is_reduction or not (isinstance(c.expr, Call) or kept):
             return value
         own = read(self.original, c.name, [Iter(each) for each in c.iterators], c.dtype)
         return rewrite(value, lambda e: own if e is c.expr else None)

@@ -107,10 +107,11 @@ def divided(by: Expr, divisor: Expr) -> Expr:
 
     ``d_out[i, k] / sqrt(var[i])`` is ``d_out[i, k] * (1 / sqrt(var[i]))``: the last bit may differ.
     """
-    fewer = set(iterators(divisor)) < set(iterators(by))
-    if fewer and any(True for _ in accesses(divisor)):
-        return times(by, binary("/", 1.0, divisor))
-    return binary("/", by, divisor)
+    return times(by, binary("/", 1.0, divisor)) if _is_of_a_row(divisor, by) else binary("/", by, divisor)
+
+
+def _is_of_a_row(divisor: Expr, by: Expr) -> bool:
+    return bool(accesses(divisor)) and iterators(divisor) < iterators(by)
 
 
 def _is_real(dtype: DType) -> bool:
@@ -134,7 +135,7 @@ def _of_binary(node: Binary) -> Iterator[ValueDependence]:
             yield ValueDependence(right, lambda by: times(by, left))
         case "/":
             yield ValueDependence(left, lambda by: divided(by, right))
-            yield ValueDependence(right, lambda by: unary("-", times(divided(by, right), divided(left, right))))
+            yield ValueDependence(right, lambda by: unary("-", times(divided(by, right), _quotient(node, by))))
         case "%":  # left - right * floor(left / right)
             yield ValueDependence(left, _same)
             yield ValueDependence(right, lambda by: unary("-", times(by, binary("//", left, right))))
@@ -142,6 +143,11 @@ def _of_binary(node: Binary) -> Iterator[ValueDependence]:
             yield from _of_power(node)
         case "min" | "max":
             yield from _of_ends(node)
+
+
+def _quotient(node: Binary, by: Expr) -> Expr:
+    """A quotient as a factor beside others by the same divisor: itself, which may be the value of a computation."""
+    return divided(node.left, node.right) if _is_of_a_row(node.right, by) else node
 
 
 def _of_power(node: Binary) -> Iterator[ValueDependence]:

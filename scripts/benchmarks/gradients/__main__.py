@@ -1,6 +1,7 @@
 """Values and gradients of ten programs in one step, beside JAX and PyTorch; what compiling a step costs.
 
-scripts/bench gradients [--save] [--threads 1,2] [--only heat,...] [--peers JAX,PyTorch,torch.compile] [--seconds S]
+scripts/bench gradients [--save] [--threads 1,2] [--only heat,...] [--peers JAX,PyTorch,torch.compile,Halide]
+                        [--seconds S]
                         [--small] [--costs]
 """
 
@@ -22,19 +23,22 @@ from benchmarks.common.rounds import Contender, least, turns
 from benchmarks.common.shared_arrays import folder
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
 from benchmarks.gradients.compiling import Compiling, compiling
+from benchmarks.gradients.halide_adjoints import PROGRAMS as IN_HALIDE
 from benchmarks.gradients.programs import PROGRAMS, Differentiated
-from benchmarks.gradients.worker import ALONE, COMPILED, EAGER, JAX, OURS
+from benchmarks.gradients.worker import ALONE, COMPILED, EAGER, HALIDE, JAX, OURS
 
 WORKER = "gradients.worker"
 TITLE = "Gradients"
-PACKAGES = {JAX: "jax", EAGER: "torch", COMPILED: "torch"}
+PACKAGES = {JAX: "jax", EAGER: "torch", COMPILED: "torch", HALIDE: "halide"}
 RULES = """\
 A step is `tm.vjp(f).step` with `auto_schedule()`, after 22 commands by hand for conv2d (of its sums, out and d_image
 are in tiles of registers), compiled with contraction into fused multiply-adds (`fast=("contract",)`): the outputs of f,
-and the gradients of their weighted sum. f alone is f with `auto_schedule()`.
-JAX runs `jax.vjp` under `jax.jit`, PyTorch `torch.autograd.grad`, eager and with the program under `torch.compile`. All
-are in float32, with the same data, and results are compared. One process each, in turns, on as many cores as threads;
-times are minima of all turns, in milliseconds. Ratios are how many times as fast the step is as the others."""
+and the gradients of their weighted sum. f alone is f scheduled in the same way.
+JAX runs `jax.vjp` under `jax.jit`, PyTorch `torch.autograd.grad`, eager and with the program under `torch.compile`.
+Halide runs the output and the gradients of `propagate_adjoints` as one pipeline, with the schedule of its autoscheduler
+Mullapudi2016 (for unsharp Adams2019), where it has the program. All are in float32, with the same data, and results are
+compared. One process each, in turns, on as many cores as threads; times are minima of all turns, in milliseconds.
+Ratios are how many times as fast the step is as the others."""
 COSTS = """\
 Seconds of processor time in a fresh process: `check()` of f and of its step, unscheduled; `source()` and gcc for the
 step as it is scheduled for times, at `-O3`; and characters of C, those of the step and of f."""
@@ -61,7 +65,7 @@ def measured(program: Differentiated, peers: Sequence[str], threads: int, second
         stack.enter_context(cores(threads))
         arguments = ["--program", program.name, "--folder", place, *(["--small"] if small else [])]
         processes, about = [], {}
-        for name in (OURS, ALONE, *peers):
+        for name in (OURS, ALONE, *(peer for peer in peers if peer != HALIDE or program.name in IN_HALIDE)):
             own = [*arguments]
             if name == ALONE:  # it has no gradients, whose results would be compared
                 own[3] = str(Path(place) / "alone")
@@ -119,11 +123,12 @@ def page(found: Sequence[Measured], compiled: Sequence[Compiling], peers: Sequen
     )
     parts = [f"{versions(('tiramisu_py', 'numpy', 'jax', 'torch'))}.", *([note] if note else []), RULES]
     parts += [f"Sizes are {sizes}."]
-    ratios = [f"step / {ALONE}", *(f"{name} / step" for name in peers), "best peer / step"]
-    head = ["program", "step", ALONE, *peers, *ratios, "commands"]
     for threads in dict.fromkeys(each.threads for each in found):
         own = [each for each in found if each.threads == threads]
-        parts += [f"## Threads: {threads}", table(head, list(rows(own, peers)))]
+        there = [name for name in peers if any(name in each.times for each in own)]
+        ratios = [f"step / {ALONE}", *(f"{name} / step" for name in there), "best peer / step"]
+        head = ["program", "step", ALONE, *there, *ratios, "commands"]
+        parts += [f"## Threads: {threads}", table(head, list(rows(own, there)))]
     if compiled:
         parts += ["## What compiling costs", COSTS, costs(compiled)]
     return "\n\n".join(parts)

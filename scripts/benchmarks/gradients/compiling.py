@@ -35,7 +35,7 @@ def compiling(program: Differentiated, threads: int = 2) -> Compiling:
     f, step = program.make(), tm.vjp(program.make(), wrt=program.wrt).step
     check_f, check_step = _seconds(f.check), _seconds(step.check)
     scheduled_f, scheduled = program.make(), tm.vjp(program.make(), wrt=program.wrt).step
-    scheduled_f.auto_schedule(threads=threads)
+    program.schedule(scheduled_f, threads)
     program.schedule(scheduled, threads)
     scheduled.check()
     source = _seconds(scheduled.source)

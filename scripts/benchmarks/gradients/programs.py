@@ -30,11 +30,12 @@ class Differentiated:
     #: for, and the loops of their terms.
     tiles: tuple[tuple[str, tm.Iter, tuple[tm.Iter, ...]], ...] = ()
 
-    def schedule(self, step: tm.Function, threads: int) -> None:
-        """Schedule a step of the function: sums that are tiles by hand, the rest automatically."""
+    def schedule(self, function: tm.Function, threads: int) -> None:
+        """Schedule the function or its step: sums that are tiles by hand, the rest automatically."""
         for name, channel, terms in self.tiles:
-            in_tiles(step, name, channel, terms)
-        step.auto_schedule(threads=threads)
+            if name in function.algorithm.computations:
+                in_tiles(function, name, channel, terms)
+        function.auto_schedule(threads=threads)
 
     def arguments(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
         """Inputs of these sizes, without weights of outputs, and the sizes themselves."""

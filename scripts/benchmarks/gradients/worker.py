@@ -15,11 +15,14 @@ import numpy as np
 import tiramisu_py as tm
 from benchmarks.common.rounds import Run, answers_apart, each_alignment, holding, serve
 from benchmarks.common.shared_arrays import own
+from benchmarks.gradients.halide_adjoints import halide_step
 from benchmarks.gradients.peers import jax_step, torch_step
 from benchmarks.gradients.programs import PROGRAMS, Differentiated
 from tiramisu_py.toolchain.kernel import bound_call
 
-OURS, ALONE, JAX, EAGER, COMPILED = "tiramisu_py", "f alone", "JAX", "PyTorch", "torch.compile"
+OURS, ALONE, JAX, EAGER, COMPILED, HALIDE = (
+    "tiramisu_py", "f alone", "JAX", "PyTorch", "torch.compile", "Halide"
+)  # fmt: skip
 FAST = ("contract",)
 #: How far single precision may be apart, relative to the largest element.
 APART = 3e-3
@@ -60,10 +63,12 @@ def contender(name: str, program: Differentiated, arguments: dict[str, Any], wei
         return ours(program, arguments, weight, threads)
     if name == ALONE:
         f = program.make()
-        f.auto_schedule(threads=threads)
+        program.schedule(f, threads)
         return (*called(f, arguments, threads), len(f.commands))
     if name == JAX:
         run = jax_step(program.name, arguments, program.wrt, weight)
+    elif name == HALIDE:
+        run = halide_step(program.name, arguments, program.wrt, weight, threads)
     else:
         importlib.import_module("torch").set_num_threads(threads)
         run = torch_step(program.name, arguments, program.wrt, weight, compiled=name == COMPILED)

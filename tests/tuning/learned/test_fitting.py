@@ -14,7 +14,9 @@ import pytest
 import tiramisu_py as tm
 from tests.tuning.learned.pretended import LEGAL, RANGES, SMALL, law, make, product
 from tiramisu_py.tuning.learned.columns import columns_for, value_name
-from tiramisu_py.tuning.learned.fitting import Fitted
+from tiramisu_py.tuning.learned.fitting import Fitted, kept_apart
+from tiramisu_py.tuning.learned.predicting import observations
+from tiramisu_py.tuning.learned.samples.ranges import written
 from tiramisu_py.tuning.learned.workload_size import AlgorithmWork
 from tiramisu_py.tuning.search.space import Space
 
@@ -40,6 +42,20 @@ def test_a_model_chooses_what_the_law_says(collected: tm.InputAware) -> None:
         assert seconds == sorted(seconds) and len(seconds) == 3
         shares.append(min(law(point, sizes) for point in LEGAL) / law(found[0].parameters, sizes))
     assert np.mean(shares) > 0.97 and min(shares) > 0.7
+
+
+def test_the_model_that_is_kept_has_seen_the_shapes_that_were_apart(collected: tm.InputAware) -> None:
+    report = collected.fit(hidden=(24, 24), epochs=30)
+    study, kept = collected._study, collected._predictor._fitted
+    with study.opened() as store:
+        given = observations(study, store, most=None, prior=False, seed=0)
+    columns = study.columns(given.shapes[0])
+    held = kept_apart([written(sizes) for sizes in given.shapes], len(given.shapes), 0)
+    amounts = np.array([columns.amount(sizes) for sizes in given.shapes])
+    predicted = kept.model.predicted(columns.rows(given.points, given.shapes))  # type: ignore[union-attr]
+    differences = np.log(amounts / np.exp2(predicted) / given.seconds)[held]
+    assert 0.15 < held.mean() < 0.25
+    assert np.sqrt(np.mean(differences**2)) < 0.9 * report.error
 
 
 def test_a_report_says_in_words_what_was_learned(collected: tm.InputAware) -> None:

@@ -46,7 +46,7 @@ def test_each_picture_of_the_chapter_is_there_and_says_how_it_is_made() -> None:
     text = CHAPTER.read_text()
     pictures = list(shown())
     assert [each.picture for each in pictures] == re.findall(r"\((pictures/seeing-[^)]*)\)", text)
-    written = re.findall(r'picture\("([\w-]+\.html)"', text)
+    written = re.findall(r'picture", "([\w-]+\.html)"', text)
     assert len(pictures) >= 6
     for each in pictures:
         header = (CHAPTER.parent / each.picture).read_bytes()[:24]

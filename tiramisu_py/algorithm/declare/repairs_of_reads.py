@@ -64,12 +64,26 @@ def mask_or_conversion(c: Computation, read: Access) -> str:
         m = tl.load(row[e])    -->    m = tl.load(row[e]).to(tl.int64)
     """
     mask = f"let mask= of {c.origin} leave it out"
+    numbers = _numbers_in_masks(c.expr)
+    if numbers:
+        size = f"{read.source}.shape[{len(read.indices) - 1}]"
+        mask += (
+            f"; {' and '.join(numbers)} in it is no size, and the proof does not compare it with one: add a comparison "
+            f"with the extent, & (.. < {size}), or make it a parameter of the function, tm.params({numbers[0]!r})"
+        )
     narrow = [name for name in _unconverted(c.guards) if name in _unconverted(read.indices)]
     if not narrow:
         return mask
     wide = ", ".join(f"tl.load({name}[..]).to(tl.int64)" for name in narrow)
     why = "a mask that compares or multiplies integers of less than 64 bits may overflow, so convert them"
     return f"{mask}; {why}: {wide}"
+
+
+def _numbers_in_masks(expression: Expr) -> list[str]:
+    """The scalar arguments in the conditions of an expression."""
+    conditions = (each.condition for each in walk(expression) if isinstance(each, Select))
+    found = (e for condition in conditions for e in walk(condition) if isinstance(e, Access) and not e.indices)
+    return list(dict.fromkeys(e.source for e in found))
 
 
 def _unconverted(expressions: Sequence[Expr]) -> list[str]:

@@ -1,4 +1,7 @@
-"""The result of the emitter: the text of each file, and what is needed to compile and link them."""
+"""The result of the emitter: the text of each file, and what is needed to compile and link them.
+
+The C compiler flags that give the generated sources the meaning of the algorithm.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +39,11 @@ class Emitted(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self.files)
+
+
+#: GNU C for vectors; integers wrap; floats round after each operation; no errno, since nothing reads it.
+REQUIRED = ("-std=gnu11", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+#: Optional flags: the optimisation level, and OpenMP (without it, everything runs on one thread).
+OPTIMISATION = ("-O2",)
+THREADS = ("-fopenmp",)
+LIBRARIES = ("-lm",)

@@ -1,4 +1,7 @@
-"""Statements in C: one method for each node class of the loop IR, which returns a list of cgen lines and blocks."""
+"""Statements in C: one method for each node class of the loop IR, which returns a list of cgen lines and blocks.
+
+Calls of C functions over whole arrays: pointers to first elements, strides, and scalars.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from dataclasses import replace
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import iterators
 from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.algorithm.words.stages import ArrayParameter, StrideParameter
 from tiramisu_py.backends.c import streaming_stores as streams
-from tiramisu_py.backends.c.expressions.c_calls import call_text
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
-from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.layout import chained, opened
 from tiramisu_py.backends.c.long_functions import FunctionParts
 from tiramisu_py.backends.c.part import HostParts
@@ -46,6 +49,7 @@ from tiramisu_py.ir import (
     Store,
     Traced,
 )
+from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.rewriting import contents, expressions, walk
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
@@ -108,6 +112,7 @@ class Statements:
             case Block() if self.division and self.division.divides(node):
                 return self.division.emit(self, node, scope)
             case Block():
+                scope.row_ends = streams.ends_of_rows(node.body, scope)
                 groups = self._groups(node, scope)
                 return streams.waiting_once([line for group in groups for line in self._group(group, scope)])
             case Comment():
@@ -315,3 +320,36 @@ def _is_update(value: Expr, target: Expr) -> bool:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split()).replace("\\", "/")
+
+
+def call_text(node: ArrayCall, scalars: Scalars) -> str:
+    """The call, ``gemm(M, N, K, &a[n*M*K], K, b, N, c, N)``."""
+    names = [name for name, _ in node.stage.array_parameters]
+    at = {name: (array, section) for name, array, section in zip(names, node.arrays, node.sections, strict=True)}
+    given, words = iter(node.scalars), list[str]()
+    for name, of in node.stage.parameters:
+        if isinstance(of, ArrayParameter):
+            array, section = at[name]
+            words.append(_pointer(scalars, array, section.first))
+        elif isinstance(of, StrideParameter):
+            array, section = at[of.array]
+            distance = _distance(scalars.scope.arrays[array], section.steps[of.dimension])
+            words.append(scalars.text(operand(distance, of.dtype)))
+        else:
+            words.append(scalars.text(operand(next(given), of)))
+    return f"{node.stage.name}({', '.join(words)})"
+
+
+def _pointer(scalars: Scalars, buffer: str, first: tuple[Expr, ...]) -> str:
+    array = scalars.scope.arrays[buffer]
+    if not array.nested and constant(array.flat(first)) == 0:
+        return array.name
+    return f"&{scalars.element(buffer, first)}"
+
+
+def _distance(array: NamedArray, steps: tuple[int, ...]) -> Expr:
+    """The distance of neighbours, which of an array without elements is 1, since functions ask for a positive one."""
+    found = array.distance(steps)
+    if array.strides is not None or constant(found) is not None:
+        return found
+    return Binary("max", found, number(1), int64)

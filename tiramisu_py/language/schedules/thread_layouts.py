@@ -1,9 +1,10 @@
 """The threads of a block that have the elements of each value, and which values need not leave their registers.
 
-Without tensor cores the last axis of a value is along x, and the one before along the other threads. With them a warp
+Without products the last axis of a value is along x, and the one before along the other threads. A product has tiles:
+a thread has several rows, and in each of them groups of neighbouring columns. With tensor cores a warp
 has its threads along x and y, 4 and 8, and what the instruction computes is dealt out in fragments: of 16 rows and 8
 columns thread (x, y) has rows y and y + 8, and columns 2x and 2x + 1. Values that are made of a product, element by
-element, have its fragments too; all others have neighbouring elements on neighbouring threads.
+element, have its tiles or fragments too; all others have neighbouring elements on neighbouring threads.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ from tiramisu_py.records import dataclass
 WARP = 32
 #: The rows and columns of a product's tile.
 ROWS, COLUMNS = 16, 8
+#: The neighbouring columns of a tile, and the threads of a warp along x and y that have tiles.
+NEIGHBOURS, TILE_SHAPE = 4, (8, 4)
+#: The most terms that are written out for a tile.
+MOST_TERMS = 32
 #: The rows of a factor that a warp loads at once.
 SWIZZLED = 8
 #: The most elements of a value that a thread keeps in registers.
@@ -69,7 +74,17 @@ class ThreadLayouts:
     warps: int
     products: dict[str, TensorProduct]
     fragments: frozenset[str]
+    tiles: frozenset[str]
     alike: frozenset[tuple[str, str]]
+
+    @property
+    def _warp(self) -> tuple[int, int] | None:
+        """The threads of a warp along x and y; None where all of them are along x."""
+        return WARP_SHAPE if self.fragments else TILE_SHAPE if self.tiles else None
+
+    def _kind(self, name: str) -> tuple[bool, bool]:
+        """Whether a value has fragments, and whether it has tiles."""
+        return name in self.fragments, name in self.tiles
 
     def stays_in_registers(self, value: ProgramValue) -> bool:
         """Whether the thread that has an element of a value is the one that reads it, whoever does."""
@@ -80,7 +95,7 @@ class ThreadLayouts:
             return False
         if name in sources_of(value) and not (loop_names(self.run, value) and is_replaced(self.run, value)):
             return False  # registers have names: what several iterations keep is no array of them
-        same = {name in self.fragments} == {other in self.fragments for other in readers}
+        same = {self._kind(name)} == {self._kind(other) for other in readers}
         return same and all((name, other) in self.alike for other in readers)
 
     def swizzle(self, value: ProgramValue) -> tuple[int, int] | None:
@@ -100,7 +115,7 @@ class ThreadLayouts:
 
     def has_its_own(self, source: str, reader: str) -> bool:
         """Whether the thread that has an element of a value is the one that reads it for that of another value."""
-        return {source in self.fragments} == {reader in self.fragments} and (source, reader) in self.alike
+        return self._kind(source) == self._kind(reader) and (source, reader) in self.alike
 
     def _is_small(self, value: ProgramValue) -> bool:
         elements = 1
@@ -115,6 +130,8 @@ class ThreadLayouts:
             return ThreadLoops(())
         if value.name in self.fragments:
             return self._in_fragments(value, part, axes)
+        if value.name in self.tiles:
+            return self._in_tiles(value, part, axes)
         return self._side_by_side(value, part, axes)
 
     # -- fragments
@@ -153,6 +170,27 @@ class ThreadLayouts:
         outer.append(cut)
         return rest
 
+    # -- tiles
+
+    def _in_tiles(self, value: ProgramValue, part: Selection, axes: Sequence[Iter]) -> ThreadLoops:
+        """Rows dealt out to threads in turn, and in each of them groups of neighbouring columns."""
+        (x, y), (row, column) = TILE_SHAPE, axes
+        rows, columns = (extent_of_axis(self.run, value, axis) for axis in axes)
+        parts, warp = list[Iter](), list[Iter]()
+        rest = self._cut(part, row, rows, y * self.warps, row, "part", parts)
+        rest = self._cut(part, rest, y * self.warps, y, row, "warp", warp)
+        group = self._cut(part, column, columns, x * NEIGHBOURS, column, "part", parts)
+        lane, own = _named(column, "lane"), _named(column, "own")
+        part.split(group, NEIGHBOURS, lane, own)
+        threads = (*warp, rest, lane)
+        terms, unrolled = self._terms(value, part), list[Iter]()
+        if terms:  # neighbouring terms are loaded at once
+            *terms, last = terms
+            extent = extent_of_axis(self.run, value, last)
+            unrolled = [self._cut(part, last, extent, MOST_TERMS, last, "part", terms)]
+        part.reorder(*terms, *unrolled, *threads, *parts, own)
+        return ThreadLoops(threads, unrolled=(*unrolled, *parts, own))
+
     # -- neighbours
 
     def _side_by_side(self, value: ProgramValue, part: Selection, axes: Sequence[Iter]) -> ThreadLoops:
@@ -164,8 +202,8 @@ class ThreadLayouts:
             first, each = _named(axes[-1], "vector"), _named(axes[-1], "element")
             part.split(axes[-1], lanes, first, each)
             axes, extents, vector = [*axes[:-1], first], [*extents[:-1], extents[-1] // lanes], [each]
-        if self.fragments:
-            found = self._in_warps(part, axes, extents, outer)
+        if self._warp is not None:
+            found = self._in_warps(part, axes, extents, outer, self._warp)
         else:
             most = (self.warps, WARP) if len(axes) > 1 else (self.warps * WARP,)
             for axis, extent, count in zip(axes[-2:], extents[-2:], most, strict=True):
@@ -181,14 +219,16 @@ class ThreadLayouts:
         if program.buffers[program.storages[value.name].buffer].memory is not Memory.SHARED:
             return 1
         lanes = neighbours(self.run, value, axes[-1], extents, self.warps * WARP)
-        if len(axes) > 1 and not self.fragments:  # a row is along x, where no thread is to be idle
+        if len(axes) > 1 and self._warp is None:  # a row is along x, where no thread is to be idle
             while lanes > 1 and extents[-1] // lanes < min(extents[-1], WARP):
                 lanes //= 2
         return lanes
 
-    def _in_warps(self, part: Selection, axes: Sequence[Iter], extents: Sequence[int], outer: list[Iter]) -> list[Iter]:
+    def _in_warps(
+        self, part: Selection, axes: Sequence[Iter], extents: Sequence[int], outer: list[Iter], shape: tuple[int, int]
+    ) -> list[Iter]:
         """The loops over warps, and over threads of a warp along y and x."""
-        x, y = WARP_SHAPE
+        x, y = shape
         last, extent = axes[-1], extents[-1]
         warps, lanes = list[Iter](), list[Iter]()
         if len(axes) > 1 and extent < WARP:  # rows along y, and warps
@@ -234,12 +274,32 @@ def layouts(run: KernelRun, warps: int, chosen: Mapping[str, Memory]) -> ThreadL
         (name, value.name) for value in run.values for name in sources_of(value) if _is_read_alike(run, name, value)
     )
     fragments = set(products)
+    _with_followers(run, fragments, alike)
+    tiles = set() if products else {value.name for value in run.values if _has_tiles(run, value, warps, chosen)}
+    _with_followers(run, tiles, alike)
+    return ThreadLayouts(run, warps, products, frozenset(fragments), frozenset(tiles), alike)
+
+
+def _with_followers(run: KernelRun, found: set[str], alike: frozenset[tuple[str, str]]) -> None:
+    """Add the values that are made of some, element by element."""
     for value in run.values:
-        from_fragments = any(name in fragments and (name, value.name) in alike for name in sources_of(value))
-        pointwise = value.name in run.stored or not isinstance(run.function[value.name], Reduction)
-        if from_fragments and pointwise:
-            fragments.add(value.name)
-    return ThreadLayouts(run, warps, products, frozenset(fragments), alike)
+        follows = any(name in found and (name, value.name) in alike for name in sources_of(value))
+        if follows and (value.name in run.stored or not isinstance(run.function[value.name], Reduction)):
+            found.add(value.name)
+
+
+def _has_tiles(run: KernelRun, value: ProgramValue, warps: int, chosen: Mapping[str, Memory]) -> bool:
+    """Whether a value is a product in float32 of two blocks in shared memory, which whole tiles cover."""
+    axes, (x, y) = _axes(run, value), TILE_SHAPE
+    if value.op is not declarations.sum_ or value.where is not None or value.name in run.stored or len(axes) != 2:
+        return False
+    if value.dtype != float32 or chosen.get(value.name, Memory.REGISTER) is not Memory.REGISTER:
+        return False
+    body = value.expr
+    if not isinstance(body, Binary) or body.op != "*" or len({each.source for each in accesses(body)}) != 2:
+        return False
+    rows, columns = (extent_of_axis(run, value, axis) for axis in axes)
+    return bool(rows and columns) and not rows % (y * warps) and not columns % (x * NEIGHBOURS)
 
 
 def _product(run: KernelRun, value: ProgramValue) -> TensorProduct | None:

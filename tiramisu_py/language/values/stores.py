@@ -151,8 +151,17 @@ def instances_of(array: Filled, site: Site, whole: Executions, algorithm: Algori
                 f"of programs, because of {error.part}: launch a grid of an axis for each index, as "
                 "kernel[tl.cdiv(M, TM), tl.cdiv(N, TN)], whose programs tl.swizzle2d(...) numbers in groups of rows"
             ) from None
-        if isinstance(error.part, Access) and error.part.source in algorithm.inputs and not site.combine:
-            table = error.part.source
+        named = error.part.source if isinstance(error.part, Access) else ""
+        if named in algorithm.inputs and algorithm.inputs[named].scalar:
+            raise DeclarationError(
+                f"{site.origin}: a store to {array.name} at a place, or under a mask, that follows from {named}, a "
+                "number that the proof does not compare with sizes: make it one, a parameter of the function "
+                f"(tm.params({named!r})), or compare with a size, as {array.name}.shape"
+            ) from None
+        if named in algorithm.inputs and any(
+            each.source == named for place in whole.places for each in accesses(place)
+        ):
+            table = named
             raise DeclarationError(
                 f"{site.origin}: programs store to {array.name} through {table}, at {error.part}, and two programs may "
                 f"store one element: if no two elements of {table} are equal, declare it so, distinct=True, and store "

@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.dependence.spare_updates import is_undisturbed
 from tiramisu_py.ir import Block, For, If, Let, Load, Node, Store
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
-from tiramisu_py.ir.arithmetic.quotients import in_quotients
+from tiramisu_py.ir.arithmetic.remainders import in_quotients
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names, walk
 from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
@@ -47,6 +47,8 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory, first_value
 
+#: Nests of so many pieces, whose loops take isl long, are anchored before it has parted their iterations.
+MANY_BODIES = 16
 #: Innermost loops stay whole if cutting them makes more leaves than this for each piece.
 MOST_LEAVES = 16
 
@@ -88,11 +90,30 @@ class Nest(TreeToLoops[list[Fragment]]):
 
     def lowered(self) -> Fragment | None:
         """The loops of the nest; None if nothing is executed."""
+        anchored = len(self.bodies) >= MANY_BODIES and self._may_be_parted()
+        if anchored:
+            self._anchor()
         found = self._lowered()
-        if found is not None and parted(self.arrays, found.node, found.waiting):
-            self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
+        if not anchored and found is not None and parted(self.arrays, found.node, found.waiting):
+            self._anchor()
             found = self._lowered()
         return found
+
+    def _anchor(self) -> None:
+        """Keep the iterations whole to which buffers are local."""
+        self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
+
+    def _may_be_parted(self) -> bool:
+        """Whether some piece has no part in some iterations to which a buffer is local."""
+        for loop in self._owners():
+            inside = [body.piece for body in self.bodies.values() if loop in body.piece.statement.loops]
+            iterations = list[isl.Set]()
+            for piece in inside:
+                prefix = sets.from_frame(piece.statement.prefix(piece.statement.depth(loop) + 1), piece.frame)
+                iterations.append(piece.instances.apply(sets.graph(prefix)))
+            if not all(each.is_equal(iterations[0]) for each in iterations):
+                return True
+        return False
 
     def _bounds(self) -> ValueBounds:
         """Move tests of loaded values into the bounds of loops."""

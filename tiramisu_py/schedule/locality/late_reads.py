@@ -52,6 +52,11 @@ class LevelWalk:
     high: int
     step: int = 1
 
+    @property
+    def spread(self) -> int:
+        """How many levels an iteration may read beside the first one."""
+        return self.high - self.low
+
     def segment(self, statement: Statement, base: int, every: int) -> isl.Aff:
         """The coordinate of an instance's segment: the number of its `every` levels, negative where c runs down."""
         c = sets.outputs(statement.coords)[statement.depth(self.loop)]
@@ -150,6 +155,7 @@ def all_reads(program: Program, of: Recurrence, widths: tuple[int, ...]) -> Leve
     levels = sets.component_of(sets.named(program.algorithm.computations[of.source].domain, None), of.axis)
     last = sets.largest(levels.intersect_params(program.context), 0)
     mine = {statement.name for statement in of.own}
+    has_end = sets.greatest(last) is not None  # so that each reader is a constant number of levels behind
     lag, late = of.depth, dict[str, LevelWalk]()
     for reader in program.acting:
         if reader.name in mine or not reads(program, reader, of.source):
@@ -157,7 +163,7 @@ def all_reads(program: Program, of: Recurrence, widths: tuple[int, ...]) -> Leve
         read = sets.component(needed_values(program, reader, of.source), of.axis)
         shared = next((loop for loop in of.level_loop if loop in reader.loops), None)
         behind = _behind(reader, read, last, shared, of)
-        if behind is not None:
+        if behind is not None and not (has_end and shared is None and _reads_late(reader, read, behind, lag)):
             lag = max(lag, behind)
         elif shared is not None:
             raise CommandError(
@@ -186,20 +192,35 @@ def _behind(reader: Statement, read: isl.Map, last: isl.PwAff, shared: LoopId | 
 def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence, widths: tuple[int, ...]) -> LevelWalk:
     """The loop that walks through the levels: over segments of as many, if there are such loops outermost."""
     outermost = sets.outputs(reader.coords)[: len(widths)]
-    for sign in (-1, 1) if len(outermost) == len(widths) else ():
+    for sign in (-1, 1) if widths and len(outermost) == len(widths) else ():
         spans = [
             sets.span_above(read, sets.scaled(c, sign * every)) for c, every in zip(outermost, widths, strict=True)
         ]
         inner = spans[-1]
         if inner is not None and None not in spans and inner[0] >= of.base:
             return LevelWalk(reader.loops[len(widths) - 1], sign, *inner, widths[-1])
-    for loop, coordinate in zip(reader.loops, sets.outputs(reader.coords), strict=True):
-        for sign in (-1, 1):
-            span = sets.span_above(read, sets.scaled(coordinate, sign))
-            if span is not None:
-                return LevelWalk(loop, sign, *span)
+    found = _walks(reader, read)
+    if found is not None:
+        return found
     raise CommandError(
         f"{reader.handle} reads levels of {of.source} that no loop of it walks through ({nest(program, reader)}): "
         "each iteration of a loop is to read a constant number of levels, one after another; what reads single levels, "
         f"such as the last one, is a computation of its own"
     )
+
+
+def _reads_late(reader: Statement, read: isl.Map, behind: int, lag: int) -> bool:
+    """Whether a reader that is a constant number of levels behind walks through them, where few would not be kept."""
+    walk = _walks(reader, read)
+    return behind > lag and walk is not None and walk.spread < behind
+
+
+def _walks(reader: Statement, read: isl.Map) -> LevelWalk | None:
+    """The loop of a reader whose iterations read the fewest levels each, as far as constants say how many."""
+    found: list[LevelWalk] = []
+    for loop, coordinate in zip(reader.loops, sets.outputs(reader.coords), strict=True):
+        for sign in (-1, 1):
+            span = sets.span_above(read, sets.scaled(coordinate, sign))
+            if span is not None:
+                found.append(LevelWalk(loop, sign, *span))
+    return min(found, key=lambda walk: walk.spread, default=None)

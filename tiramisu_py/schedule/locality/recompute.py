@@ -23,7 +23,7 @@ All of these are statements of the program: the proof finds that each read sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from itertools import pairwise
 
@@ -31,22 +31,34 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.expressions import Access, Const, Iter
-from tiramisu_py.algorithm.spellings import distinct
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import on_instances
 from tiramisu_py.program.fresh_names import free_loop, free_name
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Storage
+from tiramisu_py.program.statement import FILES, STORES, Statement, Transfer
+from tiramisu_py.program.storage import Memory, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements
 from tiramisu_py.schedule.command_fields import OnStatements
-from tiramisu_py.schedule.locality.compute_at import moved_into, read_by
-from tiramisu_py.schedule.locality.late_reads import Recurrence, all_reads, recurrence
+from tiramisu_py.schedule.devices.transfers import collapsed
+from tiramisu_py.schedule.locality.checkpoints import checkpoints
+from tiramisu_py.schedule.locality.compute_at import read_by
+from tiramisu_py.schedule.locality.late_reads import LevelWalk, Recurrence, all_reads, recurrence
+from tiramisu_py.schedule.locality.level_copies import (
+    as_copy,
+    cloned,
+    folded,
+    levels_again,
+    levels_copied,
+    loaded_from,
+    place_of_level,
+    with_form,
+    with_local,
+    with_ring,
+)
 from tiramisu_py.schedule.locality.segments import SegmentedNests, groups, with_segments
 from tiramisu_py.schedule.storage.fold import check_plain
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
@@ -54,15 +66,23 @@ from tiramisu_py.schedule.storage.store import scoped
 
 
 def recompute(
-    program: Program, source: str, names: Sequence[str], iterator: str, widths: tuple[int, ...], command: str
+    program: Program,
+    source: str,
+    names: Sequence[str],
+    iterator: str,
+    widths: tuple[int, ...],
+    command: str,
+    places: int = 0,
+    memory: Memory | None = None,
 ) -> Program:
     """Keep some levels of a recurrence, and compute those between again in the loops that read them late.
 
-    Segments have `widths` levels; each width is a multiple of the next, that of the segments inside.
+    Segments have `widths` levels; each width is a multiple of the next, that of the segments inside. Without widths the
+    schedule is a binomial one, with so many `places`. Levels kept in the whole call are in `memory`, a file perhaps.
     """
     check_all_parts(program, names, "recompute")
     of = recurrence(program, statements(program, names), source, iterator)
-    every = widths[-1]
+    every = widths[-1] if widths else of.depth + 1
     if every <= of.depth:
         raise CommandError(
             f"every={every}: a value of {source} reads {of.depth} levels, so that {of.depth} of each {every} would be "
@@ -81,48 +101,57 @@ def recompute(
             f"nothing reads levels of {source} long after they are computed: {source}.fold({iterator}, "
             f"{reads.lag + 1}) keeps all that is read"
         )
+    if not widths:
+        return checkpoints(program, of, reads, places, command)
     found = groups(program, of, reads.late, every)
-    program, kept = _with_kept(program, of, widths[0], command)
+    program, kept = _with_kept(program, of, widths[0], memory, command)
     for group in found:
         program = _again(program, of, kept, group, widths, command)
-    return _folded(program, of, reads.lag + 1)
+    return folded(program, of, reads.lag + 1)
 
 
-def _with_kept(program: Program, of: Recurrence, every: int, command: str) -> tuple[Program, str]:
+def _with_kept(
+    program: Program, of: Recurrence, every: int, memory: Memory | None, command: str
+) -> tuple[Program, str]:
     """The program with copies of the first levels of each segment, made as soon as these are computed."""
     kept = free_name(program, f"{of.source}_kept")
-    program = _copied_to(program, of, every, kept, command)
+    if memory is Memory.FILE and any(program.device_of(own) is not None for own in of.own):
+        raise CommandError(
+            f"kept=tm.FILE: {of.source} is computed on a GPU, and levels that are computed again go to a file from the "
+            f"host: leave kept= out, or put all levels in a file, {of.source}.offload({of.iterator})"
+        )
+    program = _copied_to(program, of, every, kept, command, in_file=memory is Memory.FILE)
     storage = program.storages[of.source]
-    level = _place_of_level(storage, of)
-    index = _with_form(storage, of, _in_segments(level, of, every))
+    level = place_of_level(storage, of)
+    index = with_form(storage, of, _in_segments(level, of, every))
     domain = sets.named(program.algorithm.computations[of.source].domain, None)
     first = domain.intersect(sets.within(_offset(domain, of, every), 0, of.depth)).intersect_params(program.context)
     own = program.buffers[storage.buffer]
     extents = list(own.extents)
     extents[of.axis] = extents_of(first.apply(sets.graph(index)), program.context)[of.axis]
-    buffer = replace(own, name=kept, extents=tuple(extents), passed=None)
+    buffer = replace(own, name=kept, extents=tuple(extents), passed=None, memory=memory or own.memory)
     return program.with_buffer(buffer).with_storage(Storage(kept, of.source, kept, index)), kept
 
 
-def _copied_to(program: Program, of: Recurrence, every: int, kept: str, command: str) -> Program:
-    """The program with copies, into the storage `kept`, of the first levels of each segment that `of.own` computes."""
+def _copied_to(program: Program, of: Recurrence, every: int, kept: str, command: str, in_file: bool = False) -> Program:
+    """The program with copies, into the storage `kept`, of the first levels of each segment that `of.own` computes.
+
+    To a file they are transfers of a level each, which the host waits for.
+    """
     for statement, loop in zip(of.own, of.level_loop, strict=True):
         name = kept if len(of.own) == 1 else free_name(program, f"{kept}_{statement.name}")
         offset = sets.modulo(sets.plus(_level(program, of, statement), -of.base), every)
         instances = statement.instances.intersect(sets.within(offset, 0, of.depth))
         depth = statement.depth(loop) + 1
-        program, inner = _cloned(program, statement.loops[depth:])
+        program, inner = cloned(program, statement.loops[depth:])
         copy = on_instances(statement, name, sets.named(instances, name), statement.loops[:depth] + inner)
-        copy = replace(_as_copy(program, copy, kept), sources=_from(of.source, statement.target))
+        copy = replace(as_copy(program, copy, kept), sources=loaded_from(of.source, statement.target))
+        if in_file:
+            copy = replace(copy, transfer=Transfer(None, FILES, stream=STORES))
+            program = collapsed(program.with_statement(copy), name, inner, command)
         program = program.with_statement(copy)
         program = program.with_(orders=(*program.orders, Order(statement.name, name, loop, command)))
     return program
-
-
-def _place_of_level(storage: Storage, of: Recurrence) -> isl.Aff:
-    """The level, counted from the first one, in the frame of a storage's index."""
-    space = storage.index.get_space().domain()
-    return sets.plus(sets.variables(space)[of.axis], -of.base)
 
 
 def _in_segments(level: isl.Aff, of: Recurrence, every: int) -> isl.Aff:
@@ -131,46 +160,14 @@ def _in_segments(level: isl.Aff, of: Recurrence, every: int) -> isl.Aff:
     return segment if of.depth == 1 else segment.add(sets.modulo(level, every))
 
 
-def _with_form(storage: Storage, of: Recurrence, form: isl.Aff) -> isl.MultiAff:
-    forms = sets.outputs(storage.index)
-    forms[of.axis] = form
-    return sets.function(storage.index.get_space().domain(), None, forms)
-
-
 def _offset(domain: isl.Set, of: Recurrence, every: int) -> isl.Aff:
     """The position of a value's level in its segment."""
     level = sets.variables(domain.get_space())[of.axis]
     return sets.modulo(sets.plus(level, -of.base), every)
 
 
-def _from(source: str, storage: str) -> dict[str, str]:
-    """The `sources` of what reads the values of a computation from a storage."""
-    return {} if storage == source else {source: storage}
-
-
 def _level(program: Program, of: Recurrence, statement: Statement) -> isl.Aff:
     return sets.outputs(program.value_of(statement))[of.axis]
-
-
-def _as_copy(program: Program, statement: Statement, target: str) -> Statement:
-    """The statement as a copy of the value that it computes."""
-    body = _value(program, statement.source)
-    return replace(statement, role=Role.COPY, body=body, target=target, sources={}, guards=(), prefetches=())
-
-
-def _value(program: Program, source: str) -> Access:
-    declared = program.algorithm.computations[source]
-    return Access(source, tuple(map(Iter, declared.iterators)), declared.dtype)
-
-
-def _cloned(program: Program, loops: Sequence[LoopId]) -> tuple[Program, tuple[LoopId, ...]]:
-    """The program with loops of the same names and tags, for other statements."""
-    fresh: list[LoopId] = []
-    for old in loops:
-        loop = replace(program.loops[old], id=program.next_loop())
-        program = program.with_loop(loop)
-        fresh.append(loop.id)
-    return program, tuple(fresh)
 
 
 # -- the segments, computed again
@@ -181,7 +178,13 @@ def _again(
 ) -> Program:
     """The program with loops over segments around the late readers of a group, which compute their levels again."""
     program, loops = _loops(program, of, group, len(widths))
-    program = with_segments(program, of, group, loops, widths, command)
+
+    def placed(statement: Statement, walk: LevelWalk) -> Statement:
+        coords = [*(walk.segment(statement, of.base, every) for every in widths), *sets.outputs(statement.coords)]
+        function = sets.function(statement.frame, None, coords)
+        return replace(statement, loops=(*loops, *statement.loops), coords=function)
+
+    program = with_segments(program, group, loops, placed, command)
     readers = [program.statements[name] for name in group.late]
     before: list[str] = []
     for k in range(1, len(widths)):
@@ -190,8 +193,8 @@ def _again(
     read = read_by(program, of.source, readers, len(widths))
     needed, starts = _needed(program, of, group, widths[-1], read)
     name = free_name(program, f"{again}_start")
-    program = _starts(program, of, loops, needed.intersect(starts), name, (kept, again))
-    program, rest = _levels(program, of, loops, needed.subtract(starts).coalesce(), again)
+    program = levels_copied(program, of, loops, needed.intersect(starts), name, (kept, again), command)
+    program, rest = levels_again(program, of, loops, needed.subtract(starts).coalesce(), again)
     orders = [Order(each.name, name, None, command) for each in of.own]
     orders += [Order(each, name, loops[-2], command) for each in before]
     orders += [Order(name, each, loops[-1], command) for each in rest]
@@ -238,14 +241,14 @@ def _on_the_way(
     loops, widths, before = at
     outer, inner = widths[-2:]
     ring, name = free_name(program, f"{of.source}_between"), free_name(program, f"{of.source}_kept")
-    program = _with_ring(program, of, loops, ring)
+    program = with_ring(program, of, loops, ring)
     program = _with_packed(program, of, loops, (outer, inner), name)
     needed, starts = _needed(program, of, group, outer, _read_starts(program, of, group, len(loops), inner))
     first = needed.intersect(starts)
     ring_start, kept_start = free_name(program, f"{ring}_start"), free_name(program, f"{name}_start")
-    program = _starts(program, of, loops, first, ring_start, (kept, ring))
-    program = _starts(program, of, loops, first, kept_start, (kept, name))
-    program, rest = _levels(program, of, loops, needed.subtract(starts).coalesce(), ring)
+    program = levels_copied(program, of, loops, first, ring_start, (kept, ring), command)
+    program = levels_copied(program, of, loops, first, kept_start, (kept, name), command)
+    program, rest = levels_again(program, of, loops, needed.subtract(starts).coalesce(), ring)
     clones = tuple(program.statements[each] for each in rest)
     places = [each.depth(loop) for each, loop in zip(of.own, of.level_loop, strict=True)]
     levels = tuple(clone.loops[len(loops) + place] for clone, place in zip(clones, places, strict=True))
@@ -258,11 +261,6 @@ def _on_the_way(
     return program.with_(orders=(*program.orders, *orders)), name, [ring_start, kept_start, *rest, *copies]
 
 
-def _with_ring(program: Program, of: Recurrence, loops: tuple[LoopId, ...], name: str) -> Program:
-    """The program with a buffer of a segment that holds the levels that the next one reads, and that one."""
-    return _with_local(program, of, loops, name, sets.modulo, of.depth + 1, of.depth + 1)
-
-
 def _with_packed(
     program: Program, of: Recurrence, loops: tuple[LoopId, ...], widths: tuple[int, int], name: str
 ) -> Program:
@@ -272,27 +270,7 @@ def _with_packed(
     def place(level: isl.Aff, width: int) -> isl.Aff:
         return _in_segments(sets.modulo(level, width), of, inner)
 
-    return _with_local(program, of, loops, name, place, outer, outer // inner * of.depth)
-
-
-def _with_local(
-    program: Program,
-    of: Recurrence,
-    loops: tuple[LoopId, ...],
-    name: str,
-    place: Callable[[isl.Aff, int], isl.Aff],
-    width: int,
-    size: int,
-) -> Program:
-    """The program with a buffer of the recurrence inside of `loops`, whose `size` levels are found by `place`."""
-    storage = program.storages[of.source]
-    own = program.buffers[storage.buffer]
-    values = _with_form(storage, of, place(_place_of_level(storage, of), width))
-    space = sets.extended_frame(storage.index.get_space().domain(), len(loops))
-    inner = sets.function(space, None, sets.variables(space)[len(loops) :])
-    extents = (*own.extents[: of.axis], Const(size, int64), *own.extents[of.axis + 1 :])
-    buffer = replace(own, name=name, extents=extents, scope=loops, passed=None)
-    return program.with_buffer(buffer).with_storage(Storage(name, of.source, name, sets.compose(inner, values)))
+    return with_local(program, of, loops, name, place, outer, outer // inner * of.depth)
 
 
 def _read_starts(program: Program, of: Recurrence, group: SegmentedNests, depth: int, inner: int) -> isl.Map:
@@ -336,61 +314,6 @@ def _needed(
     return read.apply_range(earlier).intersect(inside).coalesce(), starts
 
 
-def _starts(
-    program: Program, of: Recurrence, outer: tuple[LoopId, ...], pairs: isl.Map, name: str, way: tuple[str, str]
-) -> Program:
-    """The program with copies of a segment's first levels from one storage to another, those of `way`."""
-    declared = program.algorithm.computations[of.source]
-    dims = distinct([*(program.loops[loop].name for loop in outer), *declared.iterators])
-    instances = sets.with_dims(sets.flat_pairs(pairs, name), dims)
-    space = instances.get_space()
-    variables = sets.variables(space)
-    first = program.next_loop()
-    loops = [Loop(first + k, iterator) for k, iterator in enumerate(declared.iterators)]
-    statement = Statement(
-        name=name,
-        source=of.source,
-        role=Role.COPY,
-        dims=tuple(dims),
-        instances=instances,
-        point=sets.function(space, of.source, variables[len(outer) :]),
-        loops=(*outer, *(each.id for each in loops)),
-        coords=sets.renamed(sets.identity(space), None),
-        body=_value(program, of.source),
-        target=way[1],
-        sources={of.source: way[0]},
-    )
-    return program.with_loop(*loops).with_statement(statement)
-
-
-def _levels(
-    program: Program, of: Recurrence, outer: tuple[LoopId, ...], pairs: isl.Map, again: str
-) -> tuple[Program, list[str]]:
-    """The statements of the recurrence once more, inside the loops over segments, for the values of each."""
-    names: list[str] = []
-    for statement in of.own:
-        wanted = again if len(of.own) == 1 else f"{again}_{statement.name}"
-        name = wanted if wanted not in program.statements else free_name(program, wanted)
-        program, loops = _cloned(program, statement.loops)
-        clone = on_instances(statement, name, sets.named(statement.instances, name), loops)
-        clone = replace(clone, target=again, sources={**clone.sources, of.source: again})
-        values = sets.graph(program.value_of(clone), clone.instances)
-        pairs_here = pairs.apply_range(sets.range_named(values, None).reverse())
-        program = program.with_statement(moved_into(program, clone, outer, pairs_here.coalesce()))
-        names.append(name)
-    return program, names
-
-
-def _folded(program: Program, of: Recurrence, window: int) -> Program:
-    """The program in which the recurrence itself keeps `window` levels, which follow one another."""
-    storage = program.storages[of.source]
-    buffer = program.buffers[storage.buffer]
-    index = _with_form(storage, of, sets.modulo(_place_of_level(storage, of), window))
-    extents = (*buffer.extents[: of.axis], Const(window, int64), *buffer.extents[of.axis + 1 :])
-    program = program.with_buffer(replace(buffer, extents=extents, passed=None))
-    return program.with_storage(replace(storage, index=index))
-
-
 # -- the command as a value
 
 
@@ -406,8 +329,14 @@ class Recompute(OnStatements):
                                               for t in the segment (down): d_u reads u_again[t]
                                                                             (u.recompute(t, every=20))
 
-    Of several numbers, such as ``every=(100, 10)``, each is a multiple of the next: each 100th level is kept, in a
-    segment of 100 each 10th one is computed again and kept meanwhile, and in one of 10 all of them are.
+    ``every="binomial", levels=10`` is the schedule of Revolve with so many places, which computes the fewest levels
+    again; the function has to say how many levels there are at most (``assume="T <= 100"``), and one loop to read one
+    level at a time, last one first. Of several numbers, such as ``every=(100, 10)``, each is a multiple of the next:
+    each 100th level is kept, in a segment of 100 each 10th one is computed again and kept meanwhile, and in one of 10
+    all of them are.
+
+    With ``kept=tm.FILE`` the levels that are kept in the whole call, each 100th one, are in a file, and those of
+    segments in memory: two storages. The folder is that of ``compile(storage=)``.
 
     Late reads are those of loops that walk through the levels again after all of them are computed: what a gradient
     (`vjp`) does. The loops that do so are cut into segments of `every` levels; several of them share the segments where
@@ -419,25 +348,52 @@ class Recompute(OnStatements):
     Raises `CommandError` for what is no recurrence along `level`, for an output, which is kept anyway, and for reads
     that do not walk through the levels. Source: Griewank, "Achieving logarithmic growth of temporal and spatial
     complexity in reverse automatic differentiation", 1992; Chen et al., "Training deep nets with sublinear memory
-    cost", 2016.
+    cost", 2016; Griewank and Walther, "Algorithm 799: Revolve", 2000.
     """
 
     level: Iter
     _: KW_ONLY
-    every: int | tuple[int, ...]
+    every: int | tuple[int, ...] | str
+    levels: int | None = None
+    kept: Memory | None = None
 
     def applied(self, program: Program) -> Program:
         iterator = loop_name(self.level, "a level")
-        return recompute(program, self.computation, self.names(program), iterator, _widths(self.every), self.text)
+        names, given, memory = self.names(program), self.every, _memory(self.kept)
+        if isinstance(given, str):
+            places = _places(given, self.levels)
+            if memory is not None:
+                raise CommandError(
+                    "every='binomial' writes to its places again and again, and has them in memory: give "
+                    "every=(100, 10), kept=tm.FILE, which writes each 100th level to a file once"
+                )
+            return recompute(program, self.computation, names, iterator, (), self.text, places)
+        if self.levels is not None:
+            raise CommandError(
+                f"levels={self.levels!r} is how many levels every='binomial' keeps, not every={given!r}: give one"
+            )
+        return recompute(program, self.computation, names, iterator, _widths(given), self.text, 0, memory)
+
+
+def _memory(given: object) -> Memory | None:
+    if given not in (None, Memory.FILE):
+        raise CommandError(
+            f"kept={given!r} of recompute: levels are kept where the recurrence has its own, or in tm.FILE"
+        )
+    return Memory.FILE if given is not None else None
+
+
+def _places(given: str, levels: object) -> int:
+    """How many levels a binomial schedule keeps."""
+    if given != "binomial":
+        raise CommandError(f"every={given!r}: give a number of levels, several of them, or 'binomial'")
+    if levels is None:
+        raise CommandError("every='binomial' needs levels=, how many levels are kept: levels=10, say")
+    return size(levels, "levels", 2)
 
 
 def _widths(given: object) -> tuple[int, ...]:
     """The levels of segments, and of those inside of them; raises `CommandError` for what are none."""
-    if isinstance(given, str):
-        raise CommandError(
-            f"every={given!r}: segments have constant numbers of levels, since loops visit them for each number of "
-            "levels; segments inside of segments need as little memory: give every=(100, 10), say; tm.plan chooses them"
-        )
     if not isinstance(given, tuple | list):
         return (size(given, "every", 2),)
     found = tuple(size(each, "every", 2) for each in given)

@@ -6,7 +6,7 @@ the number of the segment, negative where c runs down through the levels, is an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -150,21 +150,17 @@ def _segment(statement: Statement, walk: LevelWalk, of: Recurrence, every: int) 
 
 def with_segments(
     program: Program,
-    of: Recurrence,
     group: SegmentedNests,
     loops: tuple[LoopId, ...],
-    widths: tuple[int, ...],
+    placed: Callable[[Statement, LevelWalk], Statement],
     command: str,
 ) -> Program:
-    """The program with the loops over segments of these widths outside of all loops of a group's statements."""
+    """The program with loops over segments outside of all loops of a group's statements, where `placed` puts each."""
     walks = {name: walk for name, walk in group.walks.items() if walk.step == 1}
     moved = {program.statements[name].loops[0] for name in walks}
     preceding, following = _between(program, group.walks, group.walks)
     for name, walk in walks.items():
-        statement = program.statements[name]
-        coords = [*(walk.segment(statement, of.base, every) for every in widths), *sets.outputs(statement.coords)]
-        function = sets.function(statement.frame, None, coords)
-        program = program.with_statement(replace(statement, loops=(*loops, *statement.loops), coords=function))
+        program = program.with_statement(placed(program.statements[name], walk))
     first = next(iter(group.walks))
     orders = [Order(name, first, None, command) for name in preceding]
     orders += [Order(first, name, None, command) for name in following]

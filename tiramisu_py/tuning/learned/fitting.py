@@ -168,37 +168,33 @@ def fitted(
     epochs: int,
     seed: int,
 ) -> Fitted:
-    """The best of all models on the shapes kept apart; `values` are those of each parameter of the space."""
+    """The best of all models on the shapes kept apart, then fitted to all samples, those of these shapes too; `values`
+    are those of each parameter of the space.
+    """
     rows = columns.rows(given.points, given.shapes)
     amounts = np.array([columns.amount(sizes) for sizes in given.shapes])
     rates = np.log2(amounts / given.seconds)
     keys = [written(sizes) for sizes in given.shapes[: given.own]]
-    held = np.zeros(len(rows), bool)
-    if given.own:
-        distinct = sorted(set(keys))
-        order = np.random.default_rng(seed).permutation(len(distinct))
-        apart = {distinct[k] for k in order[: max(1, round(APART * len(distinct)))]}
-        held[: given.own] = [key in apart for key in keys]
-    else:  # all are another machine's: nothing says how well they fit here
-        held[:: round(1 / APART)] = True
+    held = kept_apart(keys, len(rows), seed)
     used = ~held
 
-    def networks(x: Array) -> Networks:
+    def networks(x: Array, y: Array) -> Networks:
         seeds = range(MEMBERS * seed, MEMBERS * (seed + 1))
-        return Networks(tuple(train(x[used], rates[used], hidden, epochs=epochs, seed=each) for each in seeds))
+        return Networks(tuple(train(x, y, hidden, epochs=epochs, seed=each) for each in seeds))
 
-    network, boosting = networks(rows), Boosting.fitted(rows[used], rates[used], TREES * epochs)
-    models: dict[str, TimeModel] = {
-        "blend": Blend(network, boosting),
-        "network": network,
-        "boosting": boosting,
-        "linear": LinearModel.fitted(rows[used], rates[used]),
-        "roofline": Roofline.fitted(rows[used], rates[used], columns.of_point, columns.pieces),
+    fits: dict[str, Callable[[Array, Array], Any]] = {
+        "network": networks,
+        "boosting": lambda x, y: Boosting.fitted(x, y, TREES * epochs),
+        "linear": LinearModel.fitted,
+        "roofline": lambda x, y: Roofline.fitted(x, y, columns.of_point, columns.pieces),
     }
+    models: dict[str, TimeModel] = {kind: fit(rows[used], rates[used]) for kind, fit in fits.items()}
+    models["blend"] = Blend(models["network"], models["boosting"])  # type: ignore[arg-type]
+    fits["blend"] = lambda x, y: Blend(fits["network"](x, y), fits["boosting"](x, y))
     errors = {kind: _error(model.predicted(rows[held]) - rates[held]) for kind, model in models.items()}
     best = min(errors, key=lambda kind: errors[kind])
     raw = columns.rows(given.points, given.shapes, logarithms=False)
-    without = _error(networks(raw).predicted(raw[held]) - rates[held])
+    without = _error(networks(raw[used], rates[used]).predicted(raw[held]) - rates[held])
     found = models[best].predicted(rows)
     report = FitReport(
         name, best, len(rows), len({json.dumps(dict(point), default=repr) for point in given.points}),
@@ -206,7 +202,22 @@ def fitted(
         _by_operations(amounts[held], (found - rates)[held]), _chosen(keys, held, found, rates), dict(ranges),
         _unknown(values, given),
     )  # fmt: skip
-    return Fitted(models[best], report)
+    return Fitted(fits[best](rows, rates), report)
+
+
+def kept_apart(keys: Sequence[str], count: int, seed: int) -> npt.NDArray[np.bool_]:
+    """The rows of shapes that no model sees, of `count` rows of which the first ones have these shapes; without any,
+    each fifth row.
+    """
+    held = np.zeros(count, bool)
+    if keys:
+        distinct = sorted(set(keys))
+        order = np.random.default_rng(seed).permutation(len(distinct))
+        apart = {distinct[k] for k in order[: max(1, round(APART * len(distinct)))]}
+        held[: len(keys)] = [key in apart for key in keys]
+    else:  # all are another machine's: nothing says how well they fit here
+        held[:: round(1 / APART)] = True
+    return held
 
 
 def _error(differences: Array) -> float:

@@ -164,7 +164,8 @@ class InputAware:
         The models are the mean of two networks of rectified linear units with these `hidden` layers, trained in so many
         `epochs`, gradient boosting with three trees for each, the mean of both, a linear model, and a roofline; each
         predicts the logarithm of operations a second. `most` takes only so many samples.
-        With `prior`, samples of other machines in the database are taken as well, up to a factor, that of their mean.
+        The best one is then fitted to all samples, those kept apart too. With `prior`, samples of other machines in the
+        database are taken as well, up to a factor, that of their mean.
         The model is kept in the database as plain arrays. Raises `ArgumentError` if there are too few samples.
         """
         require_at_least_one(epochs=epochs, **({} if most is None else {"most": most}))

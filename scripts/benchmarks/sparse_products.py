@@ -1,0 +1,214 @@
+"""Products with block-sparse matrices on two threads: rows dealt out by their number or by their blocks; super-blocks.
+
+python -m benchmarks.sparse_products FILE [--threads 2] [--seconds S]
+
+A causal pattern has rows of 1 to n blocks: threads that have equally many rows have unequal work. Scores of a pattern
+are computed block by block, or for super-blocks, whose rows and columns share what they load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tiramisu_py as tm
+from benchmarks.common.tables import table
+
+R, Z, D, P = tm.params("R Z D P")
+r, z, u, v, d, p, a, b = tm.iters("r z u v d p a b")
+u0, u1, d0, d1, v0, v1, a0, a1 = tm.iters("u0 u1 d0 d1 v0 v1 a0 a1")
+BLOCK, WIDTH, DEPTH, HEADS = 16, 768, 64, 12
+LENGTHS = (512, 1024, 2048)
+SIZES = (4, 2, 1)
+ROUNDS, ENOUGH = 7, 0.02
+
+
+def values(balanced: bool) -> tm.Function:
+    """A sparse matrix of blocks times a dense one, a thread with consecutive rows."""
+    f = tm.Function("values", params=[R, Z, D], assume="R >= 1")
+    row = f.segments("start", R, of=Z)
+    column = f.input("column", tm.int32, [Z], values=(0, R))
+    shares, dense = f.input("shares", tm.float32, [Z, BLOCK, BLOCK]), f.input("dense", tm.float32, [R, BLOCK, D])
+    c = f.reduction(
+        "c", {r: R, u: BLOCK, d: D}, {z: row[r], v: BLOCK}, tm.sum, shares[z, u, v] * dense[column[z], v, d]
+    )
+    out = f.computation("out", {r: R, u: BLOCK, d: D}, c[r, u, d])
+    f.outputs(out)
+    lanes = 2 * tm.target().lanes(tm.float32)
+    out.split(u, 8, u0, u1)
+    out.split(d, lanes, d0, d1)
+    out.reorder(r, d0, u0, u1, d1)
+    out.parallelize(r, balance=f["start"] if balanced else None)
+    out.unroll(u1)
+    out.vectorize(d1, lanes, remainder="mask")
+    c.compute_at(out, u0)
+    c.store_in(tm.REGISTER)
+    c.update.reorder(z, v, u, d)
+    c.unroll(u)
+    c.vectorize(d, lanes, remainder="mask")
+    return f
+
+
+def scores(size: int) -> tm.Function:
+    """Scores of super-blocks of `size` x `size` blocks: listed rows and columns, all heads one after another."""
+    f = tm.Function(f"scores{size}", params=[R, P], assume="R >= 1")
+    rows = f.input("rows", tm.int32, [P, size], values=(0, R))
+    columns = f.input("columns", tm.int32, [P, size], values=(0, R))
+    q = f.input("q", tm.float32, [R, BLOCK, DEPTH])
+    keys = f.input("keys", tm.float32, [R, DEPTH, BLOCK])  # a block of tokens beside each other, for the lanes
+    s = f.reduction(
+        "s", {p: P, a: size, u: BLOCK, b: size, v: BLOCK}, {d: DEPTH}, tm.sum,
+        q[rows[p, a], u, d] * keys[columns[p, b], d, v],
+    )  # fmt: skip
+    out = f.computation("out", {p: P, a: size, u: BLOCK, b: size, v: BLOCK}, s[p, a, u, b, v])
+    f.outputs(out)
+    together = min(size, 2)  # blocks beside each other in a tile
+    tall = 8 if together > 1 else BLOCK
+    out.split(u, tall, u0, u1)
+    out.split(b, together, d0, d1)
+    out.reorder(p, d0, a, u0, u1, d1, v)
+    out.parallelize(p)
+    out.unroll(u1)
+    out.unroll(d1)
+    out.vectorize(v, BLOCK)
+    s.compute_at(out, u0)
+    s.store_in(tm.REGISTER)
+    s.update.reorder(d, u, b, v)
+    s.unroll(u)
+    s.unroll(b)
+    s.vectorize(v, BLOCK)
+    return f
+
+
+def patterns(length: int) -> dict[str, tm.patterns.BlockLayout]:
+    """Patterns of about an eighth of the blocks, named as in the thesis."""
+    blocks = length // BLOCK
+    known = tm.patterns
+    return {
+        "local": known.local(blocks=blocks, size=max(blocks // 8, 1)),
+        "strided": known.strided(blocks=blocks, stride=max(blocks // 8, 2)),
+        "random": known.BlockLayout(np.random.default_rng(0).random((blocks, blocks)) < 1 / 8),
+    }
+
+
+def timed(run: Callable[[], object]) -> float:
+    """The seconds of a call, as the mean of several short ones."""
+    calls, start = 0, time.perf_counter()
+    while not calls or time.perf_counter() - start < ENOUGH:
+        run()
+        calls += 1
+    return (time.perf_counter() - start) / calls
+
+
+def by_turns(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """The least time of each."""
+    for run in runs.values():
+        run()
+    times = [{name: timed(run) for name, run in runs.items()} for _ in range(ROUNDS)]
+    return {name: min(each[name] for each in times) for name in runs}
+
+
+def of_values(kernels: Mapping[bool, tm.Kernel], length: int) -> dict[str, float]:
+    """Seconds of a causal product, its rows dealt out in both ways."""
+    layout = tm.patterns.causal(blocks=length // BLOCK)
+    known, draw = layout.tables(), np.random.default_rng(0).random
+    given = {
+        "start": known["start"], "column": known["column"],
+        "shares": draw((layout.count, BLOCK, BLOCK), np.float32),
+        "dense": draw((length // BLOCK, BLOCK, WIDTH), np.float32),
+    }  # fmt: skip
+    results = [kernel(**given) for kernel in kernels.values()]
+    np.testing.assert_array_equal(*results)
+    out = results[0]
+    return by_turns({
+        "rows": lambda: kernels[False](**given, out=out), "blocks": lambda: kernels[True](**given, out=out)
+    })  # fmt: skip
+
+
+def of_scores(kernels: Mapping[int, tm.Kernel], layout: tm.patterns.BlockLayout) -> dict[str, float]:
+    """Seconds of the scores of all heads, block by block and in super-blocks."""
+    draw, blocks = np.random.default_rng(0).random, len(layout.mask)
+    heads = [
+        {"q": draw((blocks, BLOCK, DEPTH), np.float32), "keys": draw((blocks, DEPTH, BLOCK), np.float32)}
+        for _ in range(HEADS)
+    ]
+    runs = {}
+    for name, sizes in (("blocks", (1,)), ("super-blocks", SIZES)):
+        calls = []
+        parts = layout.superblocks(sizes=sizes)
+        for size in sizes:
+            mine = [part for part in parts if len(part.rows) == size]
+            if mine:
+                listed = {
+                    "rows": np.array([part.rows for part in mine], np.int32),
+                    "columns": np.array([part.columns for part in mine], np.int32),
+                }
+                shape = (len(mine), size, BLOCK, size, BLOCK)
+                calls += [(kernels[size], {**head, **listed, "out": np.zeros(shape, np.float32)}) for head in heads]
+        runs[name] = lambda calls=calls: [kernel(**given) for kernel, given in calls]  # type: ignore[misc]
+        for kernel, given in calls[:1]:
+            tiles = given["q"][given["rows"]], given["keys"][given["columns"]]
+            np.testing.assert_allclose(kernel(**given), np.einsum("paud,pbdv->paubv", *tiles), rtol=1e-4)
+    return by_turns(runs)
+
+
+def told(kept: Mapping[str, Any]) -> str:
+    """Both tables."""
+    of_rows = [
+        (
+            length,
+            f"{1e3 * each['rows']:.2f} ms",
+            f"{1e3 * each['blocks']:.2f} ms",
+            f"{each['rows'] / each['blocks']:.2f}",
+        )
+        for length, each in kept["values"].items()
+    ]
+    of_blocks = [
+        (name, f"{each['density']:.3f}", f"{1e3 * each['blocks']:.2f} ms", f"{1e3 * each['super-blocks']:.2f} ms",
+         f"{each['blocks'] / each['super-blocks']:.2f}")
+        for name, each in kept["scores"].items()
+    ]  # fmt: skip
+    first = table(("tokens", "equally many rows", "equally many blocks", "times as fast"), of_rows)
+    second = table(("pattern, tokens", "density", "by blocks", "by super-blocks", "times as fast"), of_blocks)
+    return (
+        f"A causal matrix of {BLOCK} x {BLOCK} blocks times {WIDTH} columns, {kept['threads']} threads:\n\n{first}\n\n"
+        f"Scores of {HEADS} heads of depth {DEPTH}, super-blocks of {', '.join(map(str, SIZES))} blocks a side:\n\n"
+        f"{second}"
+    )
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Measure, keep, print."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("file", type=Path)
+    options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--seconds", type=float, default=600.0)
+    options.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
+    asked = options.parse_args(given)
+    kept = {"threads": asked.threads, "values": {}, "scores": {}}
+    if asked.file.exists():
+        kept = json.loads(asked.file.read_text())
+    chosen = {"fast": ("contract",), "threads": asked.threads}
+    of_rows = {balanced: values(balanced).compile(**chosen) for balanced in (False, True)}
+    of_blocks = {size: scores(size).compile(**chosen) for size in SIZES}
+    start = time.monotonic()
+    for length in map(int, asked.lengths.split(",")):
+        if time.monotonic() - start > asked.seconds:
+            break
+        kept["values"].setdefault(str(length), of_values(of_rows, length))
+        for name, layout in patterns(length).items():
+            key = f"{name}, {length}"
+            if key not in kept["scores"]:
+                kept["scores"][key] = {"density": layout.density, **of_scores(of_blocks, layout)}
+        asked.file.write_text(json.dumps(kept))
+    print(told(kept))
+
+
+if __name__ == "__main__":
+    main()
