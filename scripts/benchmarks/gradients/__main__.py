@@ -123,11 +123,12 @@ def page(found: Sequence[Measured], compiled: Sequence[Compiling], peers: Sequen
     )
     parts = [f"{versions(('tiramisu_py', 'numpy', 'jax', 'torch'))}.", *([note] if note else []), RULES]
     parts += [f"Sizes are {sizes}."]
-    ratios = [f"step / {ALONE}", *(f"{name} / step" for name in peers), "best peer / step"]
-    head = ["program", "step", ALONE, *peers, *ratios, "commands"]
     for threads in dict.fromkeys(each.threads for each in found):
         own = [each for each in found if each.threads == threads]
-        parts += [f"## Threads: {threads}", table(head, list(rows(own, peers)))]
+        there = [name for name in peers if any(name in each.times for each in own)]
+        ratios = [f"step / {ALONE}", *(f"{name} / step" for name in there), "best peer / step"]
+        head = ["program", "step", ALONE, *there, *ratios, "commands"]
+        parts += [f"## Threads: {threads}", table(head, list(rows(own, there)))]
     if compiled:
         parts += ["## What compiling costs", COSTS, costs(compiled)]
     return "\n\n".join(parts)

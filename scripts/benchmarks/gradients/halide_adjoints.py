@@ -1,7 +1,7 @@
 """Programs of the benchmark in Halide, with gradients by `propagate_adjoints`, scheduled by one of its autoschedulers.
 
-Dimensions are in Halide's order, the innermost first. Left out are heat and wave, each step of which
-would be a `Func`, and softmax_loss, since Halide has no adjoint of a running maximum; bilateral_grid is not written.
+Dimensions are in Halide's order, the innermost first. Left out are heat and wave, each step of which would be a `Func`;
+softmax_loss, since Halide has no adjoint of a running maximum; csr, whose bounds are values; and bilateral_grid.
 """
 
 from __future__ import annotations
@@ -85,15 +85,7 @@ def perceptron(hl: Any, v: Values, n: Values) -> Any:
     return made
 
 
-def csr(hl: Any, v: Values, n: Values) -> Any:
-    i, r, out = hl.Var("i"), hl.RDom([(0, n["E"])]), hl.Func("out")
-    row, column = hl.clamp(hl.i32(v["row"][r]), 0, n["N"] - 1), hl.clamp(v["column"][r], 0, n["M"] - 1)
-    out[i] = hl.f32(0)
-    out[row] += v["value"][r] * v["a"][column]
-    return out
-
-
-PROGRAMS = {each.__name__: each for each in (unsharp, harris, conv2d, layer_norm, perceptron, csr)}
+PROGRAMS = {each.__name__: each for each in (unsharp, harris, conv2d, layer_norm, perceptron)}
 
 
 def halide_step(

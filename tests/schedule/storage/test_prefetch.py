@@ -60,8 +60,17 @@ def test_a_vector_of_several_lines_asks_for_each():
     s = pl.scale()
     s.o.vectorize(j, 64).prefetch(s.a, j, 128)
     asked = _asked(s.f.source()["scale.c"])
-    assert asked == ["a, i*M + j + 128, 3", "a, i*M + j + 128 + 16, 3", "a, i*M + j + 128 + 32, 3",
-                     "a, i*M + j + 128 + 48, 3"]  # fmt: skip
+    assert asked == [f"a, i*M + j + {place}, 3" for place in (128, 144, 160, 176)]
+
+
+def test_rows_that_no_later_vector_goes_on_with_are_asked_for_to_their_last_element():
+    """Tiles of two vectors begin anywhere in a line, so their last element may be in another line than their vectors
+    begin in.
+    """
+    s = pl.scale()
+    s.o.tile(i, j, 4, 16, i0, j0, i1, j1).vectorize(j1, 8).prefetch(s.a, i1, 2)
+    found = [re.sub(r"\s", "", line) for line in _asked(s.f.source()["scale.c"])]
+    assert found[:3] == [f"a,(4*i0+i1+2)*M+16*j0{place},3" for place in ("", "+8", "+15")]
 
 
 def test_rows_ahead_and_the_machine():

@@ -112,6 +112,7 @@ class Statements:
             case Block() if self.division and self.division.divides(node):
                 return self.division.emit(self, node, scope)
             case Block():
+                scope.row_ends = streams.ends_of_rows(node.body, scope)
                 groups = self._groups(node, scope)
                 return streams.waiting_once([line for group in groups for line in self._group(group, scope)])
             case Comment():

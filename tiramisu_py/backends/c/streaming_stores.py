@@ -6,7 +6,7 @@ distributed function, or one that uses GPUs, has a single body, in which that is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import cgen
 
@@ -39,6 +39,7 @@ from tiramisu_py.ir import (
     Store,
 )
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
+from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import NONTEMPORAL, children, contents, names, of_kind, walk
 from tiramisu_py.passes import side_by_side
 from tiramisu_py.program.loops import Parallel
@@ -133,8 +134,26 @@ def _is_parallel(node: Node) -> bool:
     return isinstance(node, For) and isinstance(node.tag, Parallel)
 
 
+def ends_of_rows(nodes: Iterable[Node], scope: Scope) -> frozenset[int]:
+    """The identities of those prefetches in a sequence after which no other one goes on along the same row: none in the
+    sequence, and none in the next iteration of the loop around it.
+    """
+    rows: dict[tuple[object, ...], tuple[int, int]] = {}
+    for node in nodes:
+        if isinstance(node, Prefetch) and node.buffer in scope.arrays:
+            lines = [along_lanes(index) for index in node.indices]
+            first = [base for line in lines if line is not None for base in line[:1]]
+            if 0 < len(first) == len(lines) and scope.innermost not in linear(first[-1]).iterators:
+                place = linear(scope.arrays[node.buffer].flat(tuple(first)))
+                row = (node.buffer, frozenset((key, factor) for key, (_, factor) in place.terms.items()))
+                rows[row] = max(rows.get(row, (place.constant, id(node))), (place.constant, id(node)))
+    return frozenset(identity for _, identity in rows.values())
+
+
 def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
-    """Prefetches of the cache lines that an access touches, one for each line."""
+    """Prefetches of the cache lines that an access touches, one for each line; at the end of a row, of the line of
+    its last element, too, which is another one where rows begin anywhere.
+    """
     array = scope.arrays.get(node.buffer)
     if array is None or array.nested or array.lanes > 1:
         return []  # in registers, or on the stack
@@ -148,7 +167,10 @@ def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
     lanes = max(map(scope.lanes.of, node.indices), default=1)
     count = max(1, -(-(lanes * step * array.dtype.bytes) // LINE))
     elements = LINE // array.dtype.bytes
-    places = [first if k == 0 else Binary("+", first, number(k * elements), int64) for k in range(count)]
+    apart = [k * elements for k in range(count)]
+    if id(node) in scope.row_ends and lanes * step > 1:
+        apart.append(lanes * step - 1)
+    places = [first if k == 0 else simplified(Binary("+", first, number(k), int64)) for k in apart]
     found = (call("TM_PREFETCH", array.name, scalars.text(place), str(node.locality)).text for place in places)
     return [cgen.Statement(text) for text in found]
 

@@ -100,6 +100,8 @@ class OpenBlock:
 class Scope:
     """The names in scope, one object for each C block; declarations in the block are added to it.
 
+    `row_ends` are the prefetches of a sequence, by identity, with which their row of vectors ends; `innermost` is the
+    variable of the innermost loop.
     All scopes of a function share `elements`, found by the identities of array and indices, and the `blocks` of memory,
     whose names differ.
     """
@@ -114,6 +116,8 @@ class Scope:
     atomic: frozenset[str] = frozenset()
     mask: Mask | None = None
     declared: set[str] = field(default_factory=set)
+    row_ends: frozenset[int] = frozenset()
+    innermost: str = ""
     elements: dict[tuple[int, ...], Element] = field(default_factory=dict)
     blocks: dict[str, OpenBlock] = field(default_factory=dict)
 
@@ -129,6 +133,7 @@ class Scope:
     def enter(self, node: For | Let, lanes: int = 1) -> None:
         """Add the variable of a loop or a definition, and the facts that follow from it."""
         self.facts = self.facts.inside(node)
+        self.innermost = node.variable if isinstance(node, For) else self.innermost
         self.declare(node.variable, lanes)
 
     def declare_array(self, name: str, array: NamedArray) -> None:
