@@ -21,8 +21,8 @@ Given = Mapping[str, Array]
 Run = Callable[[], Any]
 OURS, VALUES, NUMPY, TORCH, DENSE = "tiramisu_py", "an algorithm", "NumPy", "PyTorch", "all blocks"
 DEPTH, SCALE = 64, 0.125
-#: Blocks of a product, of rows of attention, and the share of blocks that sparse attention has.
-PRODUCT, ROWS, COLUMNS, DENSITY = (256, 256, 128), 128, 64, 8
+#: Blocks of attention, of the rows that see all columns and of others, and the share of blocks that the sparse one has.
+ROWS, COLUMNS, DENSITY = 128, 64, 8
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,14 @@ def _normal(*shape: int) -> Array:
 def torch() -> Any:
     """PyTorch with as many threads as this process has."""
     found = importlib.import_module("torch")
-    found.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    found.set_num_threads(threads())
     found.set_grad_enabled(False)
     return found
+
+
+def threads() -> int:
+    """The number of threads of this process."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1"))
 
 
 def missing() -> list[str]:
@@ -85,8 +90,8 @@ def by_blocks(n: int) -> tm.Function:
     f = tm.Function("product", params=[M, N, K])
     a, b = f.input("a", tm.float32, [M, K]), f.input("b", tm.float32, [K, N])
     c = f.array("c", tm.float32, [M, N])
-    rows, columns, terms = (min(each, n) for each in PRODUCT)
     gemm = imported(_blocks(), "gemm", "blocks_")
+    rows, columns, terms = (min(each, n) for each in gemm.sizes_on_cores(n, threads()))
     run = gemm.matmul[tl.cdiv(M, rows), tl.cdiv(N, columns), 1](a, b, c, TM=rows, TN=columns, TK=terms)
     f.outputs(c)
     return on_cores(f, run)
@@ -200,7 +205,8 @@ def attention(length: int, causal: bool) -> Workload:
         return partial(_first_of, call, q, k, v, is_causal=causal)
 
     def made() -> tm.Function:
-        return on_cores(*imported(_blocks(), "attention", "blocks_").attended(ROWS, DEPTH, causal, COLUMNS))
+        rows = COLUMNS if causal else ROWS  # of a block on the diagonal half is computed in vain
+        return on_cores(*imported(_blocks(), "attention", "blocks_").attended(rows, DEPTH, causal, COLUMNS))
 
     return Workload(
         f"attention {length}{', causal' if causal else ''}",
