@@ -582,18 +582,18 @@ TM_INLINE void tm_release(const void *pointer) {
  * functions of their own, or compilers take longer over a thousand allocations than over all the rest. The caller keeps
  * what tm_temporary returns, as memory[0], memory[1] and so on: a function with `malloc` may store it nowhere. */
 typedef struct { int count; const char *missing; void **memory; } tm_temporaries;
-TM_INLINE void *tm_taken(tm_temporaries *all, const char *name, void *memory) {
+TM_INLINE void *tm_held(tm_temporaries *all, const char *name, void *memory) {
   if (memory != NULL) all->count++;
   else if (all->missing == NULL) all->missing = name;
   return memory;
 }
 __attribute__((malloc, noinline, unused)) static void *tm_temporary(tm_temporaries *all, const char *name,
                                                                    int64_t bytes) {
-  return tm_taken(all, name, all->missing == NULL ? tm_allocate(bytes) : NULL);
+  return tm_held(all, name, all->missing == NULL ? tm_allocate(bytes) : NULL);
 }
 __attribute__((malloc, noinline, unused)) static void *tm_padded_temporary(tm_temporaries *all, const char *name,
                                                                           int64_t bytes) {
-  return tm_taken(all, name, all->missing == NULL ? tm_allocate_padded(bytes) : NULL);
+  return tm_held(all, name, all->missing == NULL ? tm_allocate_padded(bytes) : NULL);
 }
 __attribute__((noinline, unused)) static void tm_release_all(tm_temporaries *all) {
   while (all->count > 0) tm_free(all->memory[--all->count]);
