@@ -62,9 +62,17 @@ def test_a_load_that_is_no_row_in_memory_keeps_its_block() -> None:
 
 
 def test_a_load_with_commands_of_the_user_keeps_them_and_its_block() -> None:
-    f, run = _run()
+    _, run = _run()
     run["x"].reorder(*tm.iters("lane p0"))
     assert "x_2.inline()" not in tm.recipes.blocks(run, on=tm.cores())
+
+
+def test_a_load_that_the_user_inlines_stays_inlined() -> None:
+    f, run = _run()
+    run["w"].inline()
+    text = tm.recipes.blocks(run, on=tm.cores())
+    assert "w_2" not in text and "x_2.inline()" in text
+    assert f.check().ok
 
 
 def test_loads_of_products_are_panels_and_stay() -> None:

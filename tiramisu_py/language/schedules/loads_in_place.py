@@ -25,10 +25,10 @@ def read_in_place(run: KernelRun) -> KernelRun:
     For rows a copy is one more pass, in which nothing is computed while the memory is waited for. What has commands of
     the user keeps its block.
     """
-    present = [value for value in run.values if value.name in run.function.program.algorithm.computations]
+    present = [value for value in run.values if run.function.program.statements_of(value.name)]
     chosen = {each.computation for each in run.function.commands if isinstance(each, OnStatements)}
     kept = list(present)
-    for value in [] if any(_is_product(run, value) for value in present) else present:
+    for value in present if _without_products(run) else ():
         readers = [each for each in present if value.name in sources_of(each)]
         along = bool(readers) and all(_reads_along(run, reader, value) for reader in readers)
         if along and value.name not in chosen and _is_load(run, value) and tried(run, run.function[value.name].inline):
@@ -42,14 +42,18 @@ def load_early(run: KernelRun, whole: PlacedValues) -> None:
     What a program computes then goes on while the elements of the next one are on their way.
     """
     inputs, last = run.function.program.algorithm.inputs, dict[str, list[ProgramValue]]()
-    for value in whole.values if whole.programs else ():
+    for value in whole.values if whole.programs and _without_products(run) else ():
         for name in _read_by(run, value):
             if name in inputs:
                 last.setdefault(name, []).append(value)
     for name, values in last.items():
         if len(values) > 1:
-            reading = statement(run, values[-1])
-            tried(run, lambda: reading.prefetch(run.function[name], whole.programs[-1], 1))
+            _prefetch(run, values[-1], name, whole.programs[-1])
+
+
+def _prefetch(run: KernelRun, value: ProgramValue, name: str, program: Iter) -> None:
+    """Prefetch what a value of the next program reads of an array, if its place is known by then."""
+    tried(run, lambda: statement(run, value).prefetch(run.function[name], program, 1))
 
 
 def _read_by(run: KernelRun, value: ProgramValue) -> list[str]:
@@ -59,9 +63,10 @@ def _read_by(run: KernelRun, value: ProgramValue) -> list[str]:
     return list(dict.fromkeys(access.source for part in parts for access in accesses(part)))
 
 
-def _is_product(run: KernelRun, value: ProgramValue) -> bool:
-    """Whether a value has terms for each element of a block with rows and columns."""
-    return len(axes_of(run, value)) >= 2 and bool(terms_of(run, value)) and value.name not in run.stored
+def _without_products(run: KernelRun) -> bool:
+    """Whether no block with rows and columns is a sum of terms of its own."""
+    blocks = [value for value in run.values if value.name not in run.stored and len(axes_of(run, value)) >= 2]
+    return not any(terms_of(run, value) for value in blocks)
 
 
 def _is_load(run: KernelRun, value: ProgramValue) -> bool:
