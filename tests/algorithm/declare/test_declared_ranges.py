@@ -188,5 +188,5 @@ def test_no_more_distinct_numbers_are_drawn_than_a_type_has():
     f.input("x", tm.int8, [N], distinct=True)
     drawn = arguments(f.algorithm, {}, {"N": 100}, 0)["x"]
     assert len(set(drawn.tolist())) == 100 and drawn.min() >= 0
-    with pytest.raises(tm.ArgumentError, match="x has 200 elements at these sizes, .* at least 0 and less than 128"):
+    with pytest.raises(tm.ArgumentError, match=r"x has 200 elements at these sizes, .* at least 0 and less than 128"):
         arguments(f.algorithm, {}, {"N": 200}, 0)
