@@ -19,7 +19,7 @@ from tiramisu_py.errors import ArgumentError
 
 def known_numbers(algorithm: Algorithm, start: str) -> Input | Computation | None:
     """The numbers of runs which an input begins, where they are declared: given by the caller, or values."""
-    declared = (*algorithm.inputs.values(), *algorithm.computations.values())
+    declared: list[Input | Computation] = [*algorithm.inputs.values(), *algorithm.computations.values()]
     return next((each for each in declared if each.run_of == start), None)
 
 
