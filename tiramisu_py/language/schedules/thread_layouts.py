@@ -209,7 +209,7 @@ class ThreadLayouts:
             part.split(group, rows.lanes, thread, last)
             own.append(last)
         part.reorder(thread, *(each for each in axes if each.name != axis.name), *parts, *own)
-        if value.name in rows.loaded:
+        if value.name in rows.loaded or (own and value.name in self.run.stored):
             return ThreadLoops((thread,), unrolled=tuple(parts), vector=(own[0], rows.lanes))
         return ThreadLoops((thread,), unrolled=(*parts, *own), combine=Combine.TREE if is_sum else None)
 
