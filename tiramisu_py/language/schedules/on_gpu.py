@@ -90,7 +90,7 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int, num_stages: int = 
 
 
 def _early(run: KernelRun, stages: int) -> list[ProgramValue]:
-    """What an iteration of a loop loads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
+    """The values that a loop loads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
     own, shared = {value.name for value in run.values}, list[ProgramValue]()
     for value in run.values if stages > 1 else ():
         is_loaded = not value.over and not own & set(sources_of(value)) and value.name not in run.stored
