@@ -42,6 +42,19 @@ def product(split: int = 1, tile: int = 32) -> tuple[tm.Function, Any]:
     return f, run
 
 
+def sizes_on_cores(rows: int, threads: int, cpu: tm.Target | None = None) -> tuple[int, int, int]:
+    """Rows, columns and terms of a block: what a program keeps is half of the second-level cache of its core.
+
+    These are powers of two, and so few rows that each thread has a program.
+    """
+    elements = (cpu or tm.target()).second // 2 // 4
+    side = 16
+    while 2 * (2 * side) ** 2 <= elements:  # a square of sums, and as much of both operands
+        side *= 2
+    own = 1 << max(rows // threads, 16).bit_length() - 1
+    return min(side, own), side, side // 2
+
+
 if __name__ == "__main__":
     numbers = np.random.default_rng(0)
     a, b = (numbers.integers(0, 9, shape).astype(np.float32) for shape in ((65, 50), (50, 40)))

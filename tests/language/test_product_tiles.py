@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -66,3 +67,9 @@ def test_scores_and_weighted_sums_of_attention_are_in_registers() -> None:
         s = x[0].astype(np.float64) @ x[1].T * 0.25
         e = np.exp(np.where(np.tri(length, dtype=bool), s, -np.inf))
         np.testing.assert_allclose(kernel(*x, scale=0.25), e / e.sum(1, keepdims=True) @ x[2], rtol=1e-4, atol=1e-5)
+
+
+def test_tiles_of_what_is_read_under_a_mask_are_as_wide_as_the_block() -> None:
+    _, run = module_of("attention").attended(16, 16, False, 32)
+    text = tm.recipes.blocks(run, on=tm.cores(vector=4))
+    assert re.search(r"\bs\.tile\(rm, rn, \d+, 32, ", text)

@@ -72,7 +72,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What steps with a model have shown: in which order the backward pass asks, of each micro-batch, and what is kept.
+    """The record of steps with a model: in which order the backward pass asks, of each micro-batch, and what is kept.
 
     `TensorCache.record` has it, and ``offload(record=)`` takes it, so that the first step of another run is as the
     later ones are. `structure` are the names and shapes of the model's parameters; a model with others is refused.
@@ -158,7 +158,7 @@ class TensorCache:
 
     @property
     def record(self) -> StepRecord:
-        """What the steps so far have shown, for ``offload(record=)``."""
+        """The record of the steps so far, for ``offload(record=)``."""
         orders = {stage: tuple(order) for stage, order in self._order.items() if order}
         firsts = {**self._firsts, **{stage: self._first(stage) for stage in orders}}
         return StepRecord(structure_of(self.model), {**self._orders, **orders}, firsts, self._kept_from)

@@ -17,13 +17,15 @@ from benchmarks.common.workloads import asked_for, command
 WORKER, TITLE = "blocks.worker", "Block programs on cores"
 PROJECTS = ("tiramisu_py", "numpy", "torch")
 RULES = """\
-The kernels are those of `examples/blocks`, scheduled by `tm.recipes.blocks(run, on=tm.cores())` alone, in blocks of
-256 x 256 x 128 for products and of 128 x 64 for attention (one head, depth 64); sizes are those of the arrays.
+The kernels are those of `examples/blocks`, scheduled by `tm.recipes.blocks(run, on=tm.cores())` alone. Blocks of
+products are as `sizes_on_cores` of `gemm.py` says: with what a program keeps in half of its second-level cache, and at
+least a program for each thread. Those of attention (one head, depth 64) have 64 columns, and 128 rows, or 64 if causal.
 One process for each program, with its own copy of the same data (huge pages where the system gives them); the programs
 take turns, ours as C functions, and times are minima of all turns. Before that each is compared with the same in
 float64. Ours are compiled with contraction into fused multiply-adds (`fast=("contract",)`), which the libraries use
-too. "An algorithm" is the same without programs, `tm.recipes.matmul` and `examples/linear/softmax.py`. Sparse attention
-has an eighth of the blocks, and is compared with our kernel of all of them. Ratios are how many times as fast ours is,
+too. "An algorithm" is the same without programs, `tm.recipes.matmul` and `examples/linear/softmax.py`, which divides
+once for each row; so does one of the two softmax kernels, and the other one divides each element. Sparse attention has
+an eighth of the blocks, and is compared with our kernel of all of them. Ratios are how many times as fast ours is,
 beside the goal of each."""
 
 

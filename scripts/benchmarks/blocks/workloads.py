@@ -21,8 +21,8 @@ Given = Mapping[str, Array]
 Run = Callable[[], Any]
 OURS, VALUES, NUMPY, TORCH, DENSE = "tiramisu_py", "an algorithm", "NumPy", "PyTorch", "all blocks"
 DEPTH, SCALE = 64, 0.125
-#: Blocks of a product, of rows of attention, and the share of blocks that sparse attention has.
-PRODUCT, ROWS, COLUMNS, DENSITY = (256, 256, 128), 128, 64, 8
+#: Blocks of attention, of the rows that see all columns and of others, and the share of blocks that the sparse one has.
+ROWS, COLUMNS, DENSITY = 128, 64, 8
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,14 @@ def _normal(*shape: int) -> Array:
 def torch() -> Any:
     """PyTorch with as many threads as this process has."""
     found = importlib.import_module("torch")
-    found.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    found.set_num_threads(threads())
     found.set_grad_enabled(False)
     return found
+
+
+def threads() -> int:
+    """The number of threads of this process."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1"))
 
 
 def missing() -> list[str]:
@@ -85,8 +90,8 @@ def by_blocks(n: int) -> tm.Function:
     f = tm.Function("product", params=[M, N, K])
     a, b = f.input("a", tm.float32, [M, K]), f.input("b", tm.float32, [K, N])
     c = f.array("c", tm.float32, [M, N])
-    rows, columns, terms = (min(each, n) for each in PRODUCT)
     gemm = imported(_blocks(), "gemm", "blocks_")
+    rows, columns, terms = (min(each, n) for each in gemm.sizes_on_cores(n, threads()))
     run = gemm.matmul[tl.cdiv(M, rows), tl.cdiv(N, columns), 1](a, b, c, TM=rows, TN=columns, TK=terms)
     f.outputs(c)
     return on_cores(f, run)
@@ -120,17 +125,17 @@ def product(n: int) -> Workload:
 # -- rows
 
 
-def rows_softmax(lanes: int) -> tm.Function:
+def rows_softmax(lanes: int, once: bool) -> tm.Function:
     M, N = tm.params("M N")
     f = tm.Function("softmax", params=[M, N], assume=f"1 <= N <= {lanes}")
     x, y = f.input("x", tm.float32, [M, N]), f.array("y", tm.float32, [M, N])
-    run = imported(_blocks(), "softmax", "blocks_").softmax[M](x, y, LANES=lanes)
+    run = imported(_blocks(), "softmax", "blocks_").softmax[M](x, y, LANES=lanes, ONCE=once)
     f.outputs(y)
     return on_cores(f, run)
 
 
-def softmax(m: int, n: int) -> Workload:
-    """Softmax of the rows of a matrix."""
+def softmax(m: int, n: int, once: bool) -> Workload:
+    """Softmax of the rows of a matrix, with a division for each element, or for each row as the algorithm has it."""
 
     def by_torch(given: Given) -> Run:
         library, x = torch(), given["x"]
@@ -143,8 +148,9 @@ def softmax(m: int, n: int) -> Workload:
 
     story = lambda: imported(EXAMPLES / "linear", "softmax", "linear_").scheduled()  # noqa: E731
     return Workload(
-        f"softmax {m} x {n}", lambda: {"x": _normal(m, n)}, wanted, {OURS: lambda: rows_softmax(n), VALUES: story},
-        {TORCH: by_torch}, {TORCH: 1.3, VALUES: 0.9}, 8 * m * n, "GB/s",
+        f"softmax {m} x {n}{', divided once' if once else ''}", lambda: {"x": _normal(m, n)}, wanted,
+        {OURS: lambda: rows_softmax(n, once), **({VALUES: story} if once else {})}, {TORCH: by_torch},
+        {TORCH: 1.3, **({VALUES: 0.9} if once else {})}, 8 * m * n, "GB/s",
     )  # fmt: skip
 
 
@@ -200,7 +206,8 @@ def attention(length: int, causal: bool) -> Workload:
         return partial(_first_of, call, q, k, v, is_causal=causal)
 
     def made() -> tm.Function:
-        return on_cores(*imported(_blocks(), "attention", "blocks_").attended(ROWS, DEPTH, causal, COLUMNS))
+        rows = COLUMNS if causal else ROWS  # of a block on the diagonal half is computed in vain
+        return on_cores(*imported(_blocks(), "attention", "blocks_").attended(rows, DEPTH, causal, COLUMNS))
 
     return Workload(
         f"attention {length}{', causal' if causal else ''}",
@@ -243,7 +250,8 @@ def sparse_attention(length: int) -> Workload:
 def workloads() -> dict[str, Workload]:
     """All workloads by name."""
     every: Sequence[Workload] = (
-        *map(product, (256, 512, 1024, 2048)), softmax(4096, 1024), layer_norm(4096, 1024),
+        *map(product, (256, 512, 1024, 2048)), softmax(4096, 1024, False),
+        softmax(4096, 1024, True), layer_norm(4096, 1024),
         *(attention(length, causal) for length in (1024, 2048, 4096) for causal in (False, True)),
         sparse_attention(2048), sparse_attention(4096),
     )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tiramisu_py.algorithm import declarations
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.algorithm.expressions import Iter, Select
+from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Computation, Reduction, Selection
@@ -82,6 +82,9 @@ class ProductTiles:
         reader, axes = self._reader(value), axes_of(self._run, value)
         if reader is None:
             return None
+        sizes = self._sizes(value, reader, axes[-2], axes[-1])
+        if sizes is None:
+            return None
         handle, reading = self._run.function[value.name], self._run.function[reader.name]
         assert isinstance(handle, Reduction)
         terms, axes_in_tiles = terms_of(self._run, value), (axes[-2].name, axes[-1].name)
@@ -91,9 +94,9 @@ class ProductTiles:
 
         def apply() -> None:
             if not loops:
-                loops.append(self._cut_reader(reading, value, axes))
+                loops.append(self._cut_reader(reading, axes, sizes))
             handle.compute_at(reading, loops[0])
-            self._in_registers(handle, value, axes, terms)
+            self._in_registers(handle, axes, terms, sizes[2])
 
         if not tried(self._run, apply):
             return None
@@ -119,10 +122,24 @@ class ProductTiles:
         reads = [each for each in accesses(reader.expr) if each.source == value.name]
         return reader if same and all([getattr(i, "name", "") for i in each.indices] == own for each in reads) else None
 
-    def _cut_reader(self, reading: Computation, value: ProgramValue, axes: Sequence[Iter]) -> Iter:
-        """Cut the loops of the reader into tiles; the innermost loop over tiles."""
-        row, column = axes[-2:]
+    def _sizes(self, value: ProgramValue, reader: ProgramValue, row: Iter, column: Iter) -> tuple[int, int, int] | None:
+        """The rows and columns of a tile, and its lanes; None where registers have no room for them.
+
+        Tiles of what is read under a condition are as wide as the block: full ones are told apart by rows alone.
+        """
         rows, columns, lanes = tile_sizes(self._run, value, row, column, self._machine)
+        extent, registers = extent_of_axis(self._run, value, column), self._machine.vector_registers
+        if columns == extent or not _chosen(value, reader):
+            return rows, columns, lanes
+        vectors = extent // lanes
+        if vectors > registers // 2:
+            return None
+        most = max((registers - 2) // vectors - 1, 1)
+        return _divisor(extent_of_axis(self._run, value, row), 1, most), extent, lanes
+
+    def _cut_reader(self, reading: Computation, axes: Sequence[Iter], sizes: tuple[int, int, int]) -> Iter:
+        """Cut the loops of the reader into tiles; the innermost loop over tiles."""
+        (row, column), (rows, columns, lanes) = axes[-2:], sizes
         (i0, i1), (j0, j1) = cut(row), cut(column)
         reading.tile(row, column, rows, columns, i0, j0, i1, j1)
         reading.reorder(j0, i0, i1, j1)  # a panel of the right operand stays near for all rows
@@ -130,14 +147,18 @@ class ProductTiles:
         reading.vectorize(j1, lanes, remainder="mask")
         return i0
 
-    def _in_registers(
-        self, handle: Reduction, value: ProgramValue, axes: Sequence[Iter], terms: Sequence[Iter]
-    ) -> None:
+    def _in_registers(self, handle: Reduction, axes: Sequence[Iter], terms: Sequence[Iter], lanes: int) -> None:
         row, column = axes[-2:]
         handle.store_in(Memory.REGISTER)
         handle.update.reorder(*terms, row, column)
         handle.unroll(row)
-        handle.vectorize(column, tile_sizes(self._run, value, row, column, self._machine)[2], remainder="mask")
+        handle.vectorize(column, lanes, remainder="mask")
+
+
+def _chosen(value: ProgramValue, reader: ProgramValue) -> bool:
+    """Whether a value is read under a condition."""
+    choices = [each for each in walk(reader.expr) if isinstance(each, Select)]
+    return any(value.name in {access.source for access in accesses(each)} for each in choices)
 
 
 def _divisor(extent: int, least: int, most: int) -> int:
