@@ -134,7 +134,7 @@ class Temporaries:
         `alone` in a C block, at whose end it is free.
         """
         if node.lasting:
-            if isinstance(node.body, For) and not self.statements.parts.one_by_one and not alone:
+            if isinstance(_used_by(node), For) and not self.statements.parts.one_by_one and not alone:
                 return [cgen.Block(self.blocks(node, scope.inner(), alone=True))]
             name, size = scope.names[node.name], self.largest(node, scope)
             memory = call(_allocator(node.padded), size).text
@@ -259,6 +259,11 @@ def _elements(node: Allocate) -> int:
     """The number of elements of an array with constant extents, at least one."""
     sizes = [extent for extent in map(constant, node.extents) if extent is not None]
     return max(math.prod(sizes), 1)
+
+
+def _used_by(node: MemoryBlock) -> Node:
+    """The statements that use the memory of blocks which are directly inside one another."""
+    return _used_by(node.body) if isinstance(node.body, MemoryBlock) else node.body
 
 
 def _bytes(node: Allocate) -> int:
