@@ -71,6 +71,19 @@ def test_gradients_take_them_along() -> None:
     assert {"row", "rows"} <= set(gradients.backward.algorithm.inputs)
 
 
+def test_a_backward_step_that_reads_them_can_verify_them() -> None:
+    f = tm.Function("spread", params=[N, P])
+    row = f.input("row", tm.int64, [P])
+    f.segments("rows", N, of=P, at=row)
+    a, s = f.input("a", tm.float64, [P]), f.input("s", tm.float64, [N])
+    f.outputs(f.computation("again", {e: P}, a[e] * s[row[e]]))
+    backward = tm.vjp(f, ["s"]).backward
+    assert "rows" in backward.algorithm.inputs
+    one = given()
+    found = backward.evaluate(row=OF, rows=ROWS, a=one["a"], d_again=np.ones(6))
+    np.testing.assert_allclose(found, np.bincount(OF, one["a"], minlength=4))
+
+
 def test_other_runs_are_refused_at_the_call() -> None:
     f, _, _ = scaled()
     other = {**given(), "row": np.array([0, 0, 2, 3, 2, 3])}
