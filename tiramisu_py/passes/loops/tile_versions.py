@@ -4,10 +4,10 @@ Before: ``if (R - 8*r0 >= 8) ... else for r1 in 0 .. min(8, R - 8*r0): ...``. Af
 8*r0 >= 7) for r1 in 0 .. 7: ... else if (R - 8*r0 >= 6) for r1 in 0 .. 6: ...`` and so on, down to one iteration, so
 that partial tiles are unrolled, too.
 
-By vectors, of a loop of 16 lanes: ``if (M - 64*j0 >= 49) for j in 0 .. 48: S, for j in 48 .. min(64, M - 64*j0): S else
-if (M - 64*j0 >= 33) for j in 0 .. 32: S, for j in 32 .. min(48, M - 64*j0): S`` and so on, down to one vector, so that no
-vector is computed that is not there, and only the last one has a mask. A loop padded to whole vectors has a constant
-trip count in each version: 64, 48, 32, 16.
+By vectors, of a loop of 16 lanes: ``if (M - 64*j0 >= 49) for j in 0 .. 48: S, for j in 48 .. min(64, M - 64*j0): S
+else if (M - 64*j0 >= 33) for j in 0 .. 32: S, for j in 32 .. min(48, M - 64*j0): S`` and so on, down to one vector, so
+that no vector is computed that is not there, and only the last one has a mask. A loop padded to whole vectors has a
+constant trip count in each version: 64, 48, 32, 16.
 
 Versions have no prefetches: a partial tile is mostly the last of its row, and they would be a sixth of the text.
 """
