@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from house_walks import stays
+
 #: The rooms that are guests: they write schedules with what users have.
 GUESTS = ("auto", "recipes", "tuning", "sparse")
 #: The lines beyond which a function is long.
@@ -91,6 +93,7 @@ def figures(root: Path) -> dict[str, str]:
         "private functions with one caller": _percent(callers.count(1), len(callers)),
         f"functions over {LONG} lines": f"{sum(length > LONG for length in lengths)}",
         f"lines of {', '.join(GUESTS)}": _thousands(_total(guests, lambda m: m.lines)),
+        "stays of a program on its trip through `compute_at`": f"{len(stays(root, 'ComputeAt', 'applied', 'program'))}",
         "public names": f"{len(public_names(root))}",
         "sections of the reference of commands": f"{len(re.findall(r'^##+ ', page, re.MULTILINE))}",
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 import grimp
 
 import house_figures
+from house_walks import stays
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tiramisu_py"
@@ -82,3 +83,18 @@ def test_the_house_is_counted_as_by_hand(tmp_path: Path) -> None:
         found["lines of auto, recipes, tuning, sparse"] == "15"
         and found["sections of the reference of commands"] == "2"
     )
+
+
+def test_a_trip_goes_where_an_argument_is_handed_and_asked(tmp_path: Path) -> None:
+    room = tmp_path / "tiramisu_py"
+    room.mkdir()
+    (room / "a.py").write_text(
+        "from tiramisu_py.b import near\n\n\nclass A:\n    def applied(self, program):\n"
+        "        first = near(1, own=program)\n        return _here(near(program.size, 2), program), near(0, program)\n"
+        "\n\ndef _here(x, p):\n    return far(p)\n"
+    )
+    (room / "b.py").write_text("def near(x, own):\n    return far(own.size)\n")
+    (room / "c.py").write_text("class Program:\n    @property\n    def size(self): ...\n\n\ndef far(x): ...\n")
+    files = [file.removeprefix("tiramisu_py/") for file in stays(tmp_path, "A", "applied", "program")]
+    assert files == ["a", "b", "c", "a", "c", "b"]  # near, its size; the size, _here, far; near again
+    assert stays(tmp_path, "B", "applied", "program") == []

@@ -28,10 +28,14 @@ from tiramisu_py.tuning.filters import loop_bytes
 
 M, N, K = tm.params("M N K")
 i, j, k, i0, j0, i1, j1, i2, j2, k0, k1, p, q = tm.iters("i j k i0 j0 i1 j1 i2 j2 k0 k1 p q")
+j3, k2, w, h, y, x, h0, x0, jj = tm.iters("j3 k2 w h y x h0 x0 jj")
 ARCHITECTURE = 80
 NEAR = 0.25
 #: Kernels whose sizes are multiples of their blocks, and kernels of any size, whose loops have code for borders too.
 KINDS = {"whole": "multiples of the blocks", "any": "any"}
+#: Columns of a warp and terms of a block, of products on tensor cores; their key in the file.
+TENSOR_POINTS = [(columns, terms) for terms in (16, 32) for columns in (8, 16, 32, 64)]
+TENSOR = "tensor"
 
 
 def tiles(rows: int, columns: int, of_rows: int, of_columns: int, terms: int, *, whole: bool = False) -> tm.Function:
@@ -63,6 +67,33 @@ def tiles(rows: int, columns: int, of_rows: int, of_columns: int, terms: int, *,
     return f
 
 
+def on_tensor_cores(columns: int, terms: int) -> tm.Function:
+    """Products of float16, summed in float32: two warps a block, each with 16 rows and so many columns."""
+    f = tm.Function("product", params=[M, N, K], assume=f"M mod 32 = 0 and N mod {columns} = 0 and K mod {terms} = 0")
+    A, B = f.input("A", tm.float16, [M, K]), f.input("B", tm.float16, [K, N])
+    factors = (tm.cast(tm.float32, each) for each in (A[i, k], B[k, j]))
+    total = f.reduction("total", {i: M, j: N}, {k: K}, tm.sum, next(factors) * next(factors))
+    C = f.computation("C", {i: M, j: N}, total[i, j])
+    f.outputs(C)
+    C.split(i, 32, i0, i1).split(i1, 16, w, i2).split(i2, 8, h, y)
+    C.split(j, columns, j0, j1).split(j1, 8, j2, j3).split(j3, 2, x, p)
+    C.reorder(i0, j0, w, y, x, j2, h, p)
+    C.tag_gpu(blocks=[i0, j0], threads=[w, y, x])
+    total.compute_at(C, x)
+    total.store_in(tm.REGISTER)
+    for part in (total.init, total.update):  # the rows and columns of a thread
+        part.split(i, 8, h, h0).split(j, 8, jj, j3).split(j3, 2, x0, p)
+    total.init.reorder(h0, x0, jj, h, p)
+    total.update.split(k, terms, k0, k1).split(k1, 16, k1, k2).reorder(k0, k1, h0, x0, jj, h, p, k2)
+    total.update.unroll(k1)
+    total.update.unroll(jj)
+    for source in (A, B):
+        total.update.copy(source, [p, q], at=k0, into=tm.SHARED)
+    total.update.tensorize(h, p, k2, "m16n8k16")
+    f.derive_transfers()
+    return f
+
+
 def points(count: int) -> list[tuple[int, ...]]:
     """Points with one to sixteen warps, spread over the space."""
     found = [
@@ -78,16 +109,29 @@ def points(count: int) -> list[tuple[int, ...]]:
 
 def counted(point: tuple[int, ...], whole: bool) -> dict[str, Any]:
     """What the machine code of a point has: the loop over the terms, and the spills of the kernel."""
-    compiler = find_nvcc(open_cache())
-    if isinstance(compiler, str):
-        raise SystemExit(compiler)
-    image, _ = compiler.compile(
-        "product.cu", tiles(*point, whole=whole).source(), Architecture(ARCHITECTURE), ("-std=c++17",)
-    )
-    (code,) = machine_code(image).values()
+    code = machine_code_of(tiles(*point, whole=whole))
     loop = max(code.loops, key=lambda each: each.fused)
     return {"bytes": loop.bytes, "instructions": loop.instructions, "fused": loop.fused, "wide": loop.wide_loads,
             "barriers": loop.barriers, "spills": code.spills, "loops": len(code.loops)}  # fmt: skip
+
+
+def machine_code_of(f: tm.Function) -> Any:
+    """The machine code of a function's one kernel."""
+    compiler = find_nvcc(open_cache())
+    if isinstance(compiler, str):
+        raise SystemExit(compiler)
+    image, _ = compiler.compile("product.cu", f.source(), Architecture(ARCHITECTURE), ("-std=c++17",))
+    (code,) = machine_code(image).values()
+    return code
+
+
+def counted_products(point: tuple[int, int]) -> dict[str, int]:
+    """The HMMA in the loop over the terms, and those that the schedule asks for: of 16 x 8 results and 16 terms."""
+    columns, terms = point
+    code = machine_code_of(on_tensor_cores(*point))
+    loop = max(code.loops, key=lambda each: each.tensor)
+    return {"columns": columns, "terms": terms, "products": loop.tensor, "asked": columns // 8 * (terms // 16),
+            "instructions": loop.instructions, "spills": code.spills}  # fmt: skip
 
 
 def copies(point: tuple[int, ...]) -> int:
@@ -119,7 +163,15 @@ def told(known: dict[str, dict[str, Any]]) -> str:
             )
         lines.append(f"- {title}: {of_loops(some)}")
     header = ("sizes", "estimate of the loop's bytes", f"within {NEAR:.0%}", "bytes over it, median", "least to most")
-    return "\n\n".join([table(header, rows), f"Of sm_{ARCHITECTURE}, float32:", "\n".join(lines)])
+    products = [tuple(map(str, found.values())) for found in known.get(TENSOR, {}).values()]
+    of_tensor_cores = table(
+        ("columns of a warp", "terms of a block", "HMMA in the loop", "HMMA asked for", "instructions of the loop",
+         "accesses of local memory"), products,
+    )  # fmt: skip
+    parts = [table(header, rows), f"Of sm_{ARCHITECTURE}, float32:", "\n".join(lines)]
+    if products:
+        parts += ["Tensor cores, float16 summed in float32, 16 rows a warp:", of_tensor_cores]
+    return "\n\n".join(parts)
 
 
 def loop_of(point: tuple[int, ...], found: dict[str, Any]) -> float:
@@ -148,6 +200,11 @@ def main() -> None:
     asked = options.parse_args()
     known = json.loads(asked.file.read_text()) if asked.file.exists() else {}
     start = time.monotonic()
+    for pair in TENSOR_POINTS:
+        found = known.setdefault(TENSOR, {})
+        if json.dumps(pair) not in found and time.monotonic() - start < asked.seconds:
+            found[json.dumps(pair)] = counted_products(pair)
+            asked.file.write_text(json.dumps(known))
     for point in points(asked.points):
         found = known.setdefault(json.dumps(point), {})
         for kind in KINDS:

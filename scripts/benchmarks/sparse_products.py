@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ import numpy as np
 import tiramisu_py as tm
 from benchmarks.common.tables import table
 
-R, Z, D, P = tm.params("R Z D P")
+R, Z, D = tm.params("R Z D")
 r, z, u, v, d, p, a, b = tm.iters("r z u v d p a b")
 u0, u1, d0, d1, v0, v1, a0, a1 = tm.iters("u0 u1 d0 d1 v0 v1 a0 a1")
 BLOCK, WIDTH, DEPTH, HEADS = 16, 768, 64, 12
 LENGTHS = (512, 1024, 2048)
 SIZES = (4, 2, 1)
+WAYS = {"blocks": (1,), "super-blocks": SIZES}
 ROUNDS, ENOUGH = 7, 0.02
 
 
@@ -55,25 +57,34 @@ def values(balanced: bool) -> tm.Function:
     return f
 
 
-def scores(size: int) -> tm.Function:
-    """Scores of super-blocks of `size` x `size` blocks: listed rows and columns, all heads one after another."""
-    f = tm.Function(f"scores{size}", params=[R, P], assume="R >= 1")
-    rows = f.input("rows", tm.int32, [P, size], values=(0, R))
-    columns = f.input("columns", tm.int32, [P, size], values=(0, R))
-    q = f.input("q", tm.float32, [R, BLOCK, DEPTH])
-    keys = f.input("keys", tm.float32, [R, DEPTH, BLOCK])  # a block of tokens beside each other, for the lanes
+def scores(sizes: Sequence[int]) -> tm.Function:
+    """Scores of super-blocks of so many blocks a side, listed for each size, of all heads: one call."""
+    f = tm.Function("scores", params=[R, Z, *(tm.Param(f"P{size}") for size in sizes)], assume="R >= 1")
+    q = f.input("q", tm.float32, [Z, R, BLOCK, DEPTH])
+    keys = f.input("keys", tm.float32, [Z, R, DEPTH, BLOCK])  # a block of tokens beside each other, for the lanes
+    parts = [part(f, size, q, keys) for size in sizes]
+    f.outputs(*parts)
+    for before, after in pairwise(parts):
+        after.after(before, z)  # a head after another: a thread's cache has what it loads
+    return f
+
+
+def part(f: tm.Function, size: int, q: tm.Input, keys: tm.Input) -> tm.Computation:
+    """The scores of super-blocks of `size` x `size` blocks, a thread with whole heads."""
+    count = tm.Param(f"P{size}")
+    rows = f.input(f"rows{size}", tm.int32, [count, size], values=(0, R))
+    columns = f.input(f"columns{size}", tm.int32, [count, size], values=(0, R))
     s = f.reduction(
-        "s", {p: P, a: size, u: BLOCK, b: size, v: BLOCK}, {d: DEPTH}, tm.sum,
-        q[rows[p, a], u, d] * keys[columns[p, b], d, v],
+        f"s{size}", {z: Z, p: count, a: size, u: BLOCK, b: size, v: BLOCK}, {d: DEPTH}, tm.sum,
+        q[z, rows[p, a], u, d] * keys[z, columns[p, b], d, v],
     )  # fmt: skip
-    out = f.computation("out", {p: P, a: size, u: BLOCK, b: size, v: BLOCK}, s[p, a, u, b, v])
-    f.outputs(out)
+    out = f.computation(f"out{size}", {z: Z, p: count, a: size, u: BLOCK, b: size, v: BLOCK}, s[z, p, a, u, b, v])
     together = min(size, 2)  # blocks beside each other in a tile
     tall = 8 if together > 1 else BLOCK
     out.split(u, tall, u0, u1)
     out.split(b, together, d0, d1)
-    out.reorder(p, d0, a, u0, u1, d1, v)
-    out.parallelize(p)
+    out.reorder(z, p, d0, a, u0, u1, d1, v)
+    out.parallelize(z)
     out.unroll(u1)
     out.unroll(d1)
     out.vectorize(v, BLOCK)
@@ -83,7 +94,7 @@ def scores(size: int) -> tm.Function:
     s.unroll(u)
     s.unroll(b)
     s.vectorize(v, BLOCK)
-    return f
+    return out
 
 
 def patterns(length: int) -> dict[str, tm.patterns.BlockLayout]:
@@ -131,30 +142,23 @@ def of_values(kernels: Mapping[bool, tm.Kernel], length: int) -> dict[str, float
     })  # fmt: skip
 
 
-def of_scores(kernels: Mapping[int, tm.Kernel], layout: tm.patterns.BlockLayout) -> dict[str, float]:
+def of_scores(kernels: Mapping[str, tm.Kernel], layout: tm.patterns.BlockLayout) -> dict[str, float]:
     """Seconds of the scores of all heads, block by block and in super-blocks."""
     draw, blocks = np.random.default_rng(0).random, len(layout.mask)
-    heads = [
-        {"q": draw((blocks, BLOCK, DEPTH), np.float32), "keys": draw((blocks, DEPTH, BLOCK), np.float32)}
-        for _ in range(HEADS)
-    ]
+    q, keys = (draw((HEADS, blocks, *shape), np.float32) for shape in ((BLOCK, DEPTH), (DEPTH, BLOCK)))
     runs = {}
-    for name, sizes in (("blocks", (1,)), ("super-blocks", SIZES)):
-        calls = []
-        parts = layout.superblocks(sizes=sizes)
+    for name, sizes in WAYS.items():
+        given, found = {"q": q, "keys": keys}, layout.superblocks(sizes=sizes)
         for size in sizes:
-            mine = [part for part in parts if len(part.rows) == size]
-            if mine:
-                listed = {
-                    "rows": np.array([part.rows for part in mine], np.int32),
-                    "columns": np.array([part.columns for part in mine], np.int32),
-                }
-                shape = (len(mine), size, BLOCK, size, BLOCK)
-                calls += [(kernels[size], {**head, **listed, "out": np.zeros(shape, np.float32)}) for head in heads]
-        runs[name] = lambda calls=calls: [kernel(**given) for kernel, given in calls]  # type: ignore[misc]
-        for kernel, given in calls[:1]:
-            tiles = given["q"][given["rows"]], given["keys"][given["columns"]]
-            np.testing.assert_allclose(kernel(**given), np.einsum("paud,pbdv->paubv", *tiles), rtol=1e-4)
+            mine = [each for each in found if len(each.rows) == size]
+            for words, lists in (("rows", [e.rows for e in mine]), ("columns", [e.columns for e in mine])):
+                given[f"{words}{size}"] = np.array(lists, np.int32).reshape(len(mine), size)
+            given[f"out{size}"] = np.zeros((HEADS, len(mine), size, BLOCK, size, BLOCK), np.float32)
+        kernels[name](**given)
+        for size in sizes:
+            tiles = q[:, given[f"rows{size}"]], keys[:, given[f"columns{size}"]]
+            np.testing.assert_allclose(given[f"out{size}"], np.einsum("zpaud,zpbdv->zpaubv", *tiles), rtol=1e-4)
+        runs[name] = lambda name=name, given=given: kernels[name](**given)  # type: ignore[misc]
     return by_turns(runs)
 
 
@@ -196,7 +200,7 @@ def main(given: Sequence[str] | None = None) -> None:
         kept = json.loads(asked.file.read_text())
     chosen = {"fast": ("contract",), "threads": asked.threads}
     of_rows = {balanced: values(balanced).compile(**chosen) for balanced in (False, True)}
-    of_blocks = {size: scores(size).compile(**chosen) for size in SIZES}
+    of_blocks = {name: scores(sizes).compile(**chosen) for name, sizes in WAYS.items()}
     start = time.monotonic()
     for length in map(int, asked.lengths.split(",")):
         if time.monotonic() - start > asked.seconds:

@@ -20,14 +20,17 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import (
     Allocate,
     Assign,
+    BeginArray,
     Block,
     Comment,
     Declare,
+    EndArray,
     For,
     If,
     Let,
     Load,
     LoopFunction,
+    MemoryBlock,
     Node,
     Scalar,
     Store,
@@ -71,6 +74,13 @@ def statements(node: Node) -> list[str]:
         case Allocate(lanes=1, device=None):
             extents = ", ".join(map(text, node.extents))
             return [f"{node.buffer} = np.zeros(({extents},), {_type(node.dtype)})", *statements(node.body)]
+        case MemoryBlock(device=None):  # arrays in turns, each of which is made where it begins
+            return statements(node.body)
+        case BeginArray(lanes=1):
+            extents = ", ".join(map(text, node.extents))
+            return [f"{node.buffer} = np.zeros(({extents},), {_type(node.dtype)})"]
+        case EndArray():
+            return [f"del {node.buffer}"]
     raise UnsupportedError(f"the Python backend has no {type(node).__name__}: use it without parallel and vector loops")
 
 

@@ -1,4 +1,4 @@
-"""A backend of ninety lines computes what `evaluate()` says, and refuses what it does not know."""
+"""A backend of a hundred lines computes what `evaluate()` says, and refuses what it does not know."""
 
 from __future__ import annotations
 

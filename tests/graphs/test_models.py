@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -195,10 +196,11 @@ def test_words_of_models_are_those_of_numpy() -> None:
 
 
 def test_each_pass_on_attention_is_as_written_down(golden: Callable[[str, str], None]) -> None:
-    """Values do not depend on the processor, nor does whether rows of four are in vectors."""
+    """Values do not depend on the processor, nor does whether rows of four are in vectors; the registers do."""
     own = MODELS["rgat"]
     weights = {"W": ("etype", 2, 8, 4), "w_s": ("etype", 2, 4), "w_t": ("etype", 2, 4)}
-    golden(graphs.layer(own.model, node={"feature": 8}, weights=weights).explain() + "\n", "rgat_passes.txt")
+    text = graphs.layer(own.model, node={"feature": 8}, weights=weights).explain()
+    golden(re.sub(r"sums of \d+", "sums of several", text) + "\n", "rgat_passes.txt")
 
 
 def test_the_passes_are_explained_and_the_run_reported() -> None:

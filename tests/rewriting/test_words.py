@@ -67,6 +67,17 @@ def test_a_divisor_that_a_row_has_once_is_inverted_once() -> None:
     np.testing.assert_allclose(d_t, -w * a / own**2, rtol=1e-14)
 
 
+def test_halves_are_divided_by_small_divisors() -> None:
+    """The reciprocal of 1e-5, which layer norms add to variances, is no half."""
+    f = tm.Function("rows", params=[N, K])
+    x, s = f.input("x", tm.float16, [N, K]), f.input("s", tm.float16, [N])
+    f.outputs(f.computation("y", {i: N, k: K}, x[i, k] / s[i]))
+    w = np.array([[0.0, 1e-4, 1e-3]], np.float16)
+    row = np.array([1e-5], np.float16)
+    _, d_x, _ = tm.vjp(f).step.compile()(x=np.ones((1, 3), np.float16), s=row, d_y=w)
+    np.testing.assert_allclose(d_x, w / row[:, None], rtol=1e-3)
+
+
 def test_equal_largest_terms_share_evenly_and_a_place_takes_all() -> None:
     f = tm.Function("ends", params=[K], assume="K >= 1")
     x = f.input("x", tm.float64, [K])

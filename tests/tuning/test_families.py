@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import size_families, sparse_products
+from benchmarks import loop_bytes, size_families, sparse_products
 
 
 def test_block_sparse_products_are_compared_and_kept(
@@ -31,3 +31,14 @@ def test_a_family_is_told_by_the_geometric_mean_of_its_shapes(tmp_path: Path) ->
     (tmp_path / "kept").write_text(json.dumps({"processor": "x86-64-v3", "shapes": shapes}))
     text = size_families.told([tmp_path / "kept"])
     assert "1.00 (0.50 to 2.00)" in text and "3.00 (3.00 to 3.00)" in text and "8 x 8, 256 channels" in text
+
+
+def test_loops_of_gpus_are_told_beside_what_their_schedules_ask_for() -> None:
+    loop = {"bytes": 4096, "instructions": 300, "fused": 256, "wide": 18, "barriers": 2, "spills": 0, "loops": 1}
+    product = {"columns": 32, "terms": 32, "products": 8, "asked": 8, "instructions": 90, "spills": 0}
+    known = {"[64, 64, 8, 8, 4]": {"whole": loop}, loop_bytes.TENSOR: {"[32, 32]": product}}
+    text = loop_bytes.told(known)
+    assert "8 x 8 results a thread, blocks of 4 terms (1): 85% to 85%" in text
+    assert [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")] == ["32", "32", "8", "8", "90", "0"]
+    without = loop_bytes.told({"[64, 64, 8, 8, 4]": {"whole": loop}})
+    assert "Tensor cores" in text and "Tensor cores" not in without

@@ -19,7 +19,7 @@ from tiramisu_py.proof.reductions.bits import chooses, rounds
 
 
 class Dependences:
-    """What the statements of a program access, with all ranks in view; of a wait, what its messages access."""
+    """The accesses of the statements of a program, with all ranks in view; of a wait, those of its messages."""
 
     def __init__(self, program: Program) -> None:
         self.program = program

@@ -15,7 +15,7 @@ LESS = 0.9
 
 @dataclass(frozen=True)
 class LayerRewrites:
-    """What passes may change of a layer, each True, False, or "count" where the work on a graph decides."""
+    """The rewrites that passes may do in a layer: each True, False, or "count" where the work on a graph decides."""
 
     reassociate: bool | str
     sum_first: bool | str
@@ -43,7 +43,7 @@ class LayerRewrites:
         return [replace(self, **dict(zip(self.counted, each, strict=True))) for each in listed]
 
     def among(self, names: Sequence[str]) -> str:
-        """Those of some rewrites that are done, in words."""
+        """Name the rewrites among some that are done, in words."""
         return ", ".join(name for name in names if self.named[name]) or "none of these"
 
 

@@ -52,7 +52,7 @@ def compile(target: Any) -> Any:
 
 
 def replaced(target: Any) -> dict[str, str]:
-    """What became of each convolution of a module: "one operator", or why its last call stayed as it was."""
+    """Say of each convolution of a module: "one operator", or why its last call stayed as it was."""
     if not isinstance(target, _torch().nn.Module):
         raise ArgumentError(f"graphs.replaced takes a module of PyTorch, not {target!r:.60}")
     modules = dict(target.named_modules())

@@ -1,4 +1,4 @@
-"""What a graph chooses by measuring: the rewrites of a layer, and the rows of its tiles, by the time of its program."""
+"""Choices by measuring: the rewrites of a layer on a graph, and the rows of its tiles, by the time of its program."""
 
 from __future__ import annotations
 

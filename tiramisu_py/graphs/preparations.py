@@ -1,4 +1,4 @@
-"""What convolutions make of the edges that they are given: loops at nodes, and factors that are the graph's own."""
+"""Edges as convolutions prepare them: with loops at nodes, and factors that are the graph's own."""
 
 from __future__ import annotations
 

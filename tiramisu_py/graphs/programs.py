@@ -36,7 +36,7 @@ class LayerMachine:
     tile: int = ACCUMULATORS
 
     def with_tile(self, tile: int) -> LayerMachine:
-        """The same with another size of tiles."""
+        """This machine with another size of tiles."""
         return replace(self, tile=tile)
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ class ReplacedConvolution(Protocol):
 
     @staticmethod
     def called(conv: Any, run: MessageOperator, *arguments: Any, **named: Any) -> Any:
-        """What the call returns."""
+        """The result of the call."""
 
 
 def plain_edges(conv: Any, x: Any, edge_index: Any) -> str:

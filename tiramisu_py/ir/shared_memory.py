@@ -37,7 +37,7 @@ class SharedMemory:
 
     @property
     def bytes(self) -> int:
-        """What a block has."""
+        """The shared memory of a block."""
         return (self.asked or sum(self.arrays.values())) + sum(self.others.values())
 
     @property

@@ -241,10 +241,10 @@ class MemoryBlock:
 
     `arrays` are the arrays that have it in turns, in their order. A `lasting` block is allocated before the body, and
     freed after it; another one by the first `BeginArray` in it, and freed by an `EndArray` that says so, or else after
-    the body.
+    the body. It is `padded` if one of the arrays is.
     """
 
-    roles: ClassVar[Roles] = roles(names="name", operands="rooms", inside="body", data="arrays device lasting")
+    roles: ClassVar[Roles] = roles(names="name", operands="rooms", inside="body", data="arrays device lasting padded")
 
     name: str
     rooms: tuple[ArrayRoom, ...]
@@ -252,6 +252,7 @@ class MemoryBlock:
     body: Node
     device: int | None = None
     lasting: bool = False
+    padded: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,7 +142,7 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
 def _stored_values(
     function: Function, programs: Programs, bound: Mapping[str, Bound], sites: Mapping[str, list[Any]]
 ) -> tuple[list[ProgramValue], list[ProgramValue], list[PartedSum], dict[str, list[StoreInstances]]]:
-    """What programs fill: the outputs, the values that are stored for them, sums of parts, and the stores by array."""
+    """The values that programs fill: outputs, what is stored for them, sums of parts; and the stores by array."""
     algorithm = function.program.algorithm
     outputs: list[ProgramValue] = []
     stored: list[ProgramValue] = []

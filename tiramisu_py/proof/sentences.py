@@ -17,8 +17,9 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.conditions import in_words
-from tiramisu_py.algorithm.expressions import Binary, Call, Const, Expr
-from tiramisu_py.algorithm.traversal import accesses, walk
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.expressions import Access, Binary, Call, Const, Expr
+from tiramisu_py.algorithm.traversal import accesses, iterators, walk
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.dependence.exclusions import Fact
 from tiramisu_py.program.kernels import kernels
@@ -45,7 +46,7 @@ def trusted(
     `asserted` are conditions that it left out, `relied` declared facts that ruled out conflicts.
     """
     facts = [*_assumed(program.algorithm), *_of_blocks(program), *_declared(program.algorithm, values)]
-    facts += [f"declared: {fact}" for fact in relied]
+    facts += [f"declared: {fact}" for fact in (*relied, *_searched(program))]
     facts += [*_alike(program), *_of_gpus(program), *_gathered(program.algorithm)]
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)
@@ -115,6 +116,41 @@ def _ranges(algorithm: Algorithm, names: Iterable[str]) -> Iterator[str]:
             yield f"declared: {low} <= {name} < {high}"
         elif declared is not None and declared.permutation:
             yield f"declared: {Fact(name, 'permutation')}"
+
+
+def _searched(program: Program) -> Iterator[Fact]:
+    """The inputs in which a loop may search the elements that hold a condition, since they never fall.
+
+    Lowering searches (`lower/loops/monotone_search.py`) in a loop that runs over elements, where loops outside of it
+    say something of what these are compared with.
+    """
+    inputs = program.algorithm.inputs
+    for statement in program.acting:
+        for condition in (part for guard in statement.guards for part in conjuncts(guard)):
+            for access in accesses(condition):
+                declared = inputs.get(access.source)
+                is_known = declared is not None and declared.monotone and len(declared.shape) == 1
+                if is_known and _is_compared_before(program, statement, condition, access):
+                    yield Fact(access.source, "monotone")
+
+
+def _is_compared_before(program: Program, statement: Statement, condition: Expr, access: Access) -> bool:
+    """Whether some loops say what an element is compared with (or a part of it), and not which element it is."""
+    forms = dict(zip(program.point_names(statement), sets.outputs(statement.point), strict=False))
+    place = [forms[name] for name in iterators(access) if name in forms]
+    compared = [forms[name] for name in iterators(condition) - iterators(access) if name in forms]
+    if not place or not compared:
+        return False
+    places, values = (
+        sets.graph(sets.function(statement.frame, None, each), statement.instances) for each in (place, compared)
+    )
+    for depth in range(1, len(statement.loops)):
+        around = sets.graph(statement.prefix(depth), statement.instances).reverse()
+        said = around.apply_range(values)
+        is_free = isl.Map.from_domain_and_range(said.domain(), said.range()).is_subset(said)
+        if not is_free and not around.apply_range(places).is_single_valued():
+            return True
+    return False
 
 
 def _functions(computation: Computation) -> Iterator[str]:

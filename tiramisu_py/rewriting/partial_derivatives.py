@@ -105,13 +105,14 @@ def times(by: Expr, factor: Expr | float) -> Expr:
 def divided(by: Expr, divisor: Expr) -> Expr:
     """A quotient; if the divisor is a value of fewer iterators, the product with its reciprocal, which a row has once.
 
-    ``d_out[i, k] / sqrt(var[i])`` is ``d_out[i, k] * (1 / sqrt(var[i]))``: the last bit may differ.
+    ``d_out[i, k] / sqrt(var[i])`` is ``d_out[i, k] * (1 / sqrt(var[i]))``: the last bit may differ, and the reciprocal
+    of a divisor below the least normal number is infinite. Halves, which have few exponents, are divided.
     """
     return times(by, binary("/", 1.0, divisor)) if _is_of_a_row(divisor, by) else binary("/", by, divisor)
 
 
 def _is_of_a_row(divisor: Expr, by: Expr) -> bool:
-    return bool(accesses(divisor)) and iterators(divisor) < iterators(by)
+    return bool(accesses(divisor)) and not divisor.dtype.is_half and iterators(divisor) < iterators(by)
 
 
 def _is_real(dtype: DType) -> bool:

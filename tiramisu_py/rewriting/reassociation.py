@@ -149,7 +149,7 @@ def _factors_of_inner(outer: Computation, inner: Computation, read: Access) -> t
 
 
 def factors_of(e: Expr) -> list[Expr]:
-    """What an expression multiplies as real numbers: a product of integers, which may wrap, is one factor."""
+    """The factors of an expression as real numbers: a product of integers, which may wrap, is one factor."""
     if isinstance(e, Binary) and e.op == "*" and e.dtype.is_float:
         return [*factors_of(e.left), *factors_of(e.right)]
     return [e]

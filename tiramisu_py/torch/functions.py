@@ -25,7 +25,7 @@ _NUMBERS = count()
 
 
 class OperatorCalls(Protocol):
-    """What an operator calls: arrays in the order of `inputs`, sizes by the names of `params`; see `FrameworkCalls`."""
+    """Calls of an operator: arrays in the order of `inputs`, sizes by the names of `params`; see `FrameworkCalls`."""
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class OperatorCalls(Protocol):
 
     @property
     def outputs(self) -> Sequence[str]:
-        """What the caller sees of `made`: the first ones."""
+        """The arrays that the caller sees: the first ones of `made`."""
 
     @property
     def made(self) -> Sequence[str]:

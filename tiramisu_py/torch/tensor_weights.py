@@ -153,7 +153,7 @@ class FileWeights:
 
     @property
     def error(self) -> BaseException | None:
-        """What the disk has answered when weights were written, if it was an error."""
+        """The error that the disk has answered when weights were written, if it was one."""
         return self._error
 
     def wait(self) -> None:

@@ -39,7 +39,7 @@ def lost_bounds(program: Program) -> tuple[str, ...]:
         since = _since(states, lost)
         cause = f"since {since}, " if since else ""
         found[
-            f"{statement.handle}: {cause}the loop {lost.loop} runs through all positions and tests {guards}: "
+            f"{statement.handle}: {cause}the loop {lost.loop} runs through all positions for those with {guards}: "
             f"{lost.reason}; {lost.advice}"
         ] = None
     return tuple(found)

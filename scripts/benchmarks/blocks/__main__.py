@@ -23,8 +23,9 @@ least a program for each thread. Those of attention (one head, depth 64) have 64
 One process for each program, with its own copy of the same data (huge pages where the system gives them); the programs
 take turns, ours as C functions, and times are minima of all turns. Before that each is compared with the same in
 float64. Ours are compiled with contraction into fused multiply-adds (`fast=("contract",)`), which the libraries use
-too. "An algorithm" is the same without programs, `tm.recipes.matmul` and `examples/linear/softmax.py`. Sparse attention
-has an eighth of the blocks, and is compared with our kernel of all of them. Ratios are how many times as fast ours is,
+too. "An algorithm" is the same without programs, `tm.recipes.matmul` and `examples/linear/softmax.py`, which divides
+once for each row; so does one of the two softmax kernels, and the other one divides each element. Sparse attention has
+an eighth of the blocks, and is compared with our kernel of all of them. Ratios are how many times as fast ours is,
 beside the goal of each."""
 
 

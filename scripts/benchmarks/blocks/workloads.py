@@ -125,17 +125,17 @@ def product(n: int) -> Workload:
 # -- rows
 
 
-def rows_softmax(lanes: int) -> tm.Function:
+def rows_softmax(lanes: int, once: bool) -> tm.Function:
     M, N = tm.params("M N")
     f = tm.Function("softmax", params=[M, N], assume=f"1 <= N <= {lanes}")
     x, y = f.input("x", tm.float32, [M, N]), f.array("y", tm.float32, [M, N])
-    run = imported(_blocks(), "softmax", "blocks_").softmax[M](x, y, LANES=lanes)
+    run = imported(_blocks(), "softmax", "blocks_").softmax[M](x, y, LANES=lanes, ONCE=once)
     f.outputs(y)
     return on_cores(f, run)
 
 
-def softmax(m: int, n: int) -> Workload:
-    """Softmax of the rows of a matrix."""
+def softmax(m: int, n: int, once: bool) -> Workload:
+    """Softmax of the rows of a matrix, with a division for each element, or for each row as the algorithm has it."""
 
     def by_torch(given: Given) -> Run:
         library, x = torch(), given["x"]
@@ -148,8 +148,9 @@ def softmax(m: int, n: int) -> Workload:
 
     story = lambda: imported(EXAMPLES / "linear", "softmax", "linear_").scheduled()  # noqa: E731
     return Workload(
-        f"softmax {m} x {n}", lambda: {"x": _normal(m, n)}, wanted, {OURS: lambda: rows_softmax(n), VALUES: story},
-        {TORCH: by_torch}, {TORCH: 1.3, VALUES: 0.9}, 8 * m * n, "GB/s",
+        f"softmax {m} x {n}{', divided once' if once else ''}", lambda: {"x": _normal(m, n)}, wanted,
+        {OURS: lambda: rows_softmax(n, once), **({VALUES: story} if once else {})}, {TORCH: by_torch},
+        {TORCH: 1.3, **({VALUES: 0.9} if once else {})}, 8 * m * n, "GB/s",
     )  # fmt: skip
 
 
@@ -249,7 +250,8 @@ def sparse_attention(length: int) -> Workload:
 def workloads() -> dict[str, Workload]:
     """All workloads by name."""
     every: Sequence[Workload] = (
-        *map(product, (256, 512, 1024, 2048)), softmax(4096, 1024), layer_norm(4096, 1024),
+        *map(product, (256, 512, 1024, 2048)), softmax(4096, 1024, False),
+        softmax(4096, 1024, True), layer_norm(4096, 1024),
         *(attention(length, causal) for length in (1024, 2048, 4096) for causal in (False, True)),
         sparse_attention(2048), sparse_attention(4096),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
 
 N, P = tm.params("N P")
 i, k, p = tm.iters("i k p")
@@ -159,3 +160,33 @@ def test_indices_of_flat_matrices_say_how_to_write_them(size):
         assert f.check().ok
         x = np.arange(20, dtype=np.float32)
         np.testing.assert_array_equal(f.compile()(x, N=1, P=5).reshape(-1), x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "given"),
+    [
+        (tm.uint8, (-1, 10), [9, 0, 3]),
+        (tm.int8, (-200, 10), [9, -128, 3]),
+        (tm.int8, (-100, 110), [100, -100, *range(-90, 50)]),
+        (tm.uint64, (2**63 - 2, 2**63 + 9), [2**63 - 2, 2**63 + 3]),
+        (tm.int32, None, [2**31 - 1, -(2**31), 0]),
+    ],
+)
+def test_distinct_elements_of_any_type_and_range(dtype, values, given):
+    f = tm.Function("f", params=[N])
+    x = f.input("x", dtype, [N], values=values, distinct=True)
+    f.outputs(f.computation("y", {i: N}, x[i]))
+    array = np.array(given, dtype.numpy)
+    np.testing.assert_array_equal(f.evaluate(array), array)
+    array[-1] = array[0]
+    with pytest.raises(tm.ArgumentError, match="which occurs before, but its elements are declared to be distinct"):
+        f.evaluate(array)
+
+
+def test_no_more_distinct_numbers_are_drawn_than_a_type_has():
+    f = tm.Function("f", params=[N])
+    f.input("x", tm.int8, [N], distinct=True)
+    drawn = arguments(f.algorithm, {}, {"N": 100}, 0)["x"]
+    assert len(set(drawn.tolist())) == 100 and drawn.min() >= 0
+    with pytest.raises(tm.ArgumentError, match=r"x has 200 elements at these sizes, .* at least 0 and less than 128"):
+        arguments(f.algorithm, {}, {"N": 200}, 0)

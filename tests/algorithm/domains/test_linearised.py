@@ -285,7 +285,9 @@ def test_the_array_that_is_passed_has_one_dimension(tmp_path: Path) -> None:
     f.save(tmp_path / "linear.json")
     x = np.arange(12, dtype=np.int32)
     np.testing.assert_array_equal(tm.load(tmp_path / "linear.json").compile()(x, N=3, K=1), kernel(x, N=3, K=1))
-    with pytest.raises(tm.DeclarationError, match="monotone= and permutation= are for shapes without products"):
+    with pytest.raises(
+        tm.DeclarationError, match="monotone=, permutation= and distinct= are for shapes without products"
+    ):
         f.input("z", tm.int32, [N * M], monotone=True)
 
 

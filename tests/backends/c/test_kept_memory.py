@@ -42,6 +42,15 @@ int main(void) {
   tm_free(few);
   tm_free(tm_allocate(100));
   tm_free(NULL);
+  for (int size = 64; size < 20000; size += 1000) { /* for lanes past the end: no bits of others, either */
+    unsigned char *const small = tm_allocate(size), *const left = memset(tm_allocate(size), 1, size);
+    memset(small, 1, size);
+    tm_free(small);
+    unsigned char *const padded = tm_allocate_padded(size);
+    for (int at = 0; at < size; at++) assert(padded[at] == 0 || size >= TM_KEPT_FROM);
+    tm_free(padded);
+    tm_free(left);
+  }
   #pragma omp parallel for num_threads(4)
   for (int k = 0; k < 64; k++) {
     int *const memory = tm_allocate(LARGE);
@@ -99,3 +108,48 @@ def test_calls_one_after_another_and_at_once_compute_their_own_values() -> None:
     with ThreadPoolExecutor(2) as pool:
         for a, found in zip(given, pool.map(kernel, given), strict=True):
             np.testing.assert_array_equal(found, 2 * a[:, 1:] - 2 * a[:, :-1])
+
+
+DIRTY = """
+#include <assert.h>
+#include <fenv.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+static void *dirty(size_t alignment, size_t bytes) {
+  uint32_t *const memory = aligned_alloc(alignment, bytes);
+  for (size_t at = 0; at < bytes / 4; at++) memory[at] = 0xfff; /* denormal as float32 */
+  return memory;
+}
+#define aligned_alloc dirty
+#include "padded.c"
+int main(void) {
+  enum { N = 100, M = 5 };
+  static float x[N * M], y[N * M];
+  for (int at = 0; at < N * M; at++) x[at] = 1 + (float)at;
+  feclearexcept(FE_ALL_EXCEPT);
+  assert(padded(N, M, x, y) == 0);
+  assert(!fetestexcept(FE_UNDERFLOW));
+  for (int at = 0; at < N * M; at++) assert(y[at] == x[at] * 2 * 0.3f + 1);
+  return 0;
+}
+"""
+
+
+@only_linux
+def test_lanes_past_the_end_compute_with_no_denormal_numbers_that_others_left(tmp_path: Path) -> None:
+    N, M = tm.params("N M")
+    i, j = tm.iters("i j")
+    f = tm.Function("padded", params=[N, M], assume="N >= 1 and M >= 1")
+    x = f.input("x", tm.float32, [N, M])
+    twice = f.computation("twice", {i: N, j: M}, 2 * x[i, j])
+    parts = f.computation("parts", {i: N, j: M}, twice[i, j] * np.float32(0.3))
+    f.outputs(f.computation("y", {i: N, j: M}, parts[i, j] + 1))
+    twice.vectorize(j, 8, remainder="mask")
+    parts.vectorize(j, 8, remainder="pad")
+    for path, text in f.source().items():
+        (tmp_path / Path(path).name).write_text(text)
+    (tmp_path / "main.c").write_text(DIRTY)
+    command = ["gcc", "-std=gnu11", "-O1", "-ffp-contract=off", "-fopenmp", "main.c", "-o", "main", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./main"], cwd=tmp_path, check=True)

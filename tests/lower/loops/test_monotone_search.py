@@ -128,6 +128,31 @@ def test_runs_that_leave_out_positions_are_searched_too() -> None:
     assert visits(f, start, 101 * 40) == {place: OF[place] for place in range(2, 95)}
 
 
+LOOPS: dict[str, Callable[[Any], object]] = {
+    "runs outside": lambda y: y.reorder(n, p),
+    "blocks of runs": lambda y: y.split(n, 4, n0, n1),
+    "blocks of a run": lambda y: y.split(p, 4, p0, p1),
+    "skewed runs": lambda y: y.skew(n, p, 1),
+    "positions outside": lambda y: y.reorder(p, n),
+    "tiles": lambda y: y.tile(n, p, 4, 4, n0, p0, n1, p1),
+    "runs of a block of positions": lambda y: [y.split(p, 4, p0, p1), y.reorder(p0, n, p1)],
+    "runs of a block for each position": lambda y: [y.split(n, 4, n0, n1), y.reorder(n0, p, n1)],
+}
+
+
+@pytest.mark.parametrize("order", LOOPS)
+def test_a_search_is_only_where_positions_are_known_and_the_report_has_the_fact_that_it_needs(order: str) -> None:
+    f = tm.Function("sums", params=[N, E])
+    rows = f.input("rows", tm.int32, [N + 1], values=(0, E + 1), monotone=True)
+    a = f.input("a", tm.float64, [E])
+    y = f.reduction("y", {n: N}, {p: (rows[n], rows[n + 1])}, tm.sum, a[p])
+    f.outputs(y)
+    LOOPS[order](y.update)
+    searched = "_first_step in" in f.show("pseudocode")
+    assert searched == ([*LOOPS].index(order) > 3)
+    assert ("declared: rows is monotone" in f.check().trusted) == searched
+
+
 def test_the_run_of_a_position_is_found_where_it_is_read() -> None:
     f = tm.Function("factors", params=[N, E])
     rows, w = f.segments("rows", N, of=E, found="search"), f.input("w", tm.float64, [N])

@@ -544,7 +544,7 @@ REFUSED: list[Case] = [
     (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, buffers=3), "1 buffer, or 2 that take turns"),
     (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, buffers=2), "take turns in a sequential loop, and c0 is not sequential"),
     (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, pad=-1), "pad is -1"),
-    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, pad=4096), "bytes of shared memory .* CUDA allows 232448"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, pad=8192), "bytes of shared memory .* CUDA allows 232448"),
     (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.REGISTER), "registers belong to one thread.* thread loop r1"),
     (product, lambda s: s.C.update.copy(s.A, [y, x], at=j0, into=tm.SHARED), "extents 16, K, .* split the loops inside by a constant"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], "up"), "direction='up'"),

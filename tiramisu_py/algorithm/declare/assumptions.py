@@ -98,7 +98,7 @@ def _is_injective(declared: Input, array: Array, params: Mapping[str, int]) -> b
             return False
         if high - low <= _MARKED * flat.size:
             seen = np.zeros(high - low, dtype=np.bool_)
-            seen[flat - low if low else flat] = True
+            seen[flat - low if low > 0 else flat if low == 0 else flat.astype(np.int64) - low] = True
             return int(np.count_nonzero(seen)) == flat.size
     in_order = np.sort(flat)
     return not bool((in_order[1:] == in_order[:-1]).any())

@@ -95,7 +95,7 @@ def _apart(declared: Input, random: np.random.Generator, low: int, high: int, sh
     """Numbers of a range, no two of them equal; raises `ArgumentError` where it has too few."""
     count = int(np.prod(shape, dtype=np.int64))
     if declared.values is None:
-        high = max(high, low + count)
+        high = max(high, min(low + count, declared.dtype.limits[1] + 1))
     if high - low < count:
         raise ArgumentError(
             f"{declared.name} has {count} elements at these sizes, which are declared to be distinct, and at least "

@@ -83,7 +83,8 @@ class Temporaries:
                 later += self._one(node, scope)
                 continue
             name, kind, size = self._allocated_as(node, scope)
-            lines.append(cgen.Statement(f'{kind} *const {name} = tm_temporary(&{ALL}, "{node.buffer}", {size})'))
+            memory = "tm_padded_temporary" if node.padded else "tm_temporary"
+            lines.append(cgen.Statement(f'{kind} *const {name} = {memory}(&{ALL}, "{node.buffer}", {size})'))
             lines.append(cgen.Statement(f"{MEMORY}[{count}] = {name}"))
             count += 1
             later += self._zeros(node, name, size)
@@ -103,7 +104,7 @@ class Temporaries:
             lines: Lines = [cgen.Statement(f"{kind} {name}[{_elements(node)}] TM_LOCAL{zeros}")]
         else:
             shape = [Scalars(scope).text(extent) for extent in node.extents]
-            lines = self.array(name, kind, shape, node.buffer, scope, node.pages)
+            lines = self.array(name, kind, shape, node.buffer, scope, node.pages, node.padded)
             lines = [*lines, *self._zeros(node, name, size)]
         self._declare(node, name, scope)
         return lines
@@ -133,10 +134,11 @@ class Temporaries:
         `alone` in a C block, at whose end it is free.
         """
         if node.lasting:
-            if isinstance(node.body, For) and not self.statements.parts.one_by_one and not alone:
+            if isinstance(_used_by(node), For) and not self.statements.parts.one_by_one and not alone:
                 return [cgen.Block(self.blocks(node, scope.inner(), alone=True))]
             name, size = scope.names[node.name], self.largest(node, scope)
-            lines = self.allocated(name, "void", call("tm_allocate", size).text, self._shared(node), scope)
+            memory = call(_allocator(node.padded), size).text
+            lines = self.allocated(name, "void", memory, self._shared(node), scope)
             scope.declared.add(node.name)
             scope.blocks[node.name] = OpenBlock(node, name)
             return [*lines, *self.statements.emit(node.body, scope)]
@@ -208,13 +210,20 @@ class Temporaries:
         return f"{first}, whose memory {others[0]}{more} {'have' if count else 'has'} later"
 
     def array(
-        self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope, own_pages: Pages | None = None
+        self,
+        name: str,
+        kind: str,
+        extents: Sequence[str],
+        words: str,
+        scope: Scope,
+        own_pages: Pages | None = None,
+        padded: bool = False,
     ) -> Lines:
         """Memory for an array, freed at the end of the C block; the function fails if there is none."""
         size = call("TM_BYTES", kind, *(extents or ["1"]))
         if own_pages is not None:
             return self.allocated(name, kind, pages.memory(own_pages, size.text), words, scope, pages.RELEASED)
-        return self.allocated(name, kind, call("tm_allocate", size).text, words, scope)
+        return self.allocated(name, kind, call(_allocator(padded), size).text, words, scope)
 
     def allocated(
         self, name: str, kind: str, memory: str, words: str, scope: Scope, released: str = "TM_TEMPORARY"
@@ -241,10 +250,20 @@ class Temporaries:
         return cgen.Statement(f"return {self.statements.parts.leaving(f'{name}_fail({given})')}")
 
 
+def _allocator(padded: bool) -> str:
+    """The function in C that allocates memory; bits left by others would be slow where lanes load them, if denormal."""
+    return "tm_allocate_padded" if padded else "tm_allocate"
+
+
 def _elements(node: Allocate) -> int:
     """The number of elements of an array with constant extents, at least one."""
     sizes = [extent for extent in map(constant, node.extents) if extent is not None]
     return max(math.prod(sizes), 1)
+
+
+def _used_by(node: MemoryBlock) -> Node:
+    """The statements that use the memory of blocks which are directly inside one another."""
+    return _used_by(node.body) if isinstance(node.body, MemoryBlock) else node.body
 
 
 def _bytes(node: Allocate) -> int:

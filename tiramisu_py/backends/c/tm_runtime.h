@@ -561,6 +561,15 @@ __attribute__((malloc, noinline, unused)) static void *tm_allocate(int64_t bytes
 #endif
   return aligned_alloc(64, bytes == 0 ? 64 : (size_t)((bytes + 63) / 64 * 64));
 }
+/* Memory from which lanes past the end of a loop load elements that nothing was written to: zeros at first, or kept. */
+__attribute__((malloc, noinline, unused)) static void *tm_allocate_padded(int64_t bytes) {
+#ifdef TM_KEEPS_MEMORY
+  void *const kept = bytes >= TM_KEPT_FROM && bytes <= INT64_MAX - TM_HUGE_PAGE ? tm_kept_pages((size_t)bytes) : NULL;
+  if (kept != NULL) return kept;
+#endif
+  void *const memory = tm_allocate(bytes);
+  return memory == NULL ? NULL : memset(memory, 0, (size_t)bytes);
+}
 TM_INLINE void tm_release(const void *pointer) {
   void *memory;
   memcpy(&memory, pointer, sizeof memory);
@@ -573,12 +582,18 @@ TM_INLINE void tm_release(const void *pointer) {
  * functions of their own, or compilers take longer over a thousand allocations than over all the rest. The caller keeps
  * what tm_temporary returns, as memory[0], memory[1] and so on: a function with `malloc` may store it nowhere. */
 typedef struct { int count; const char *missing; void **memory; } tm_temporaries;
-__attribute__((malloc, noinline, unused)) static void *tm_temporary(tm_temporaries *all, const char *name,
-                                                                   int64_t bytes) {
-  void *const memory = all->missing == NULL ? tm_allocate(bytes) : NULL;
+TM_INLINE void *tm_held(tm_temporaries *all, const char *name, void *memory) {
   if (memory != NULL) all->count++;
   else if (all->missing == NULL) all->missing = name;
   return memory;
+}
+__attribute__((malloc, noinline, unused)) static void *tm_temporary(tm_temporaries *all, const char *name,
+                                                                   int64_t bytes) {
+  return tm_held(all, name, all->missing == NULL ? tm_allocate(bytes) : NULL);
+}
+__attribute__((malloc, noinline, unused)) static void *tm_padded_temporary(tm_temporaries *all, const char *name,
+                                                                          int64_t bytes) {
+  return tm_held(all, name, all->missing == NULL ? tm_allocate_padded(bytes) : NULL);
 }
 __attribute__((noinline, unused)) static void tm_release_all(tm_temporaries *all) {
   while (all->count > 0) tm_free(all->memory[--all->count]);
@@ -603,7 +618,7 @@ __attribute__((malloc, noinline, unused)) static void *tm_first_memory(tm_tempor
   if (most >= 0) most = own;
 #endif
   (void)own;
-  void *const memory = tm_allocate(most);
+  void *const memory = tm_allocate_padded(most);
   if (memory == NULL) all->missing = name;
   return memory;
 }
@@ -611,7 +626,7 @@ __attribute__((malloc, noinline, unused)) static void *tm_next_memory(tm_tempora
                                                               int64_t own) {
 #ifdef TM_EACH_ALLOCATED
   tm_free(all->memory[block]);
-  void *const memory = tm_allocate(own);
+  void *const memory = tm_allocate_padded(own);
 #else
   (void)own;
   void *const memory = tm_turned_memory(all->memory[block]);

@@ -28,7 +28,9 @@ def blocks(run: KernelRun, on: Cores | GpuThreads, *, num_warps: int = 4, num_st
                   C.parallelize(p0)
 
     On cores programs are dealt out to threads; what a program loads lies in blocks of its own, products run in tiles of
-    registers, everything else in vectors along the last axis. On a GPU a program is a block of `num_warps` warps, whose
+    registers, everything else in vectors along the last axis. Loads of programs without products are inlined where all
+    that read them go along their rows, and rows that are read more than once are prefetched for the next program. On a
+    GPU a program is a block of `num_warps` warps, whose
     threads share the elements of each value; what a program computes is in shared memory, where the user has chosen no
     other. Sums with ``combine=tm.ATOMIC`` are added up by blocks in any order. With `num_stages` of 2 or more what an
     iteration of a loop loads is loaded so many iterations early, but one.

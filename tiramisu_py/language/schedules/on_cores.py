@@ -12,6 +12,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
 from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.loads_in_place import load_early, read_in_place
 from tiramisu_py.language.schedules.parts_of_sums import sum_on_cores
 from tiramisu_py.language.schedules.placement import (
     PlacedValues,
@@ -43,6 +44,7 @@ def on_cores(run: KernelRun, where: Cores) -> None:
     """Schedule the programs of a run on cores."""
     here = target(None)
     machine = here if where.vector is None else replace(here, vector_bytes=4 * where.vector)
+    run = read_in_place(run)
     try:
         with run.function.all_or_nothing():
             tiles = ProductTiles(run, machine)
@@ -54,6 +56,7 @@ def on_cores(run: KernelRun, where: Cores) -> None:
     for value in whole.values:
         if value.name not in tiles.tiled:
             _in_vectors(run, value, machine)
+    load_early(run, whole)
     for parted in run.sums:
         sum_on_cores(run, parted, lanes_of(machine, parted.total.dtype.bytes), where.parallel)
     if whole.programs and where.parallel:
@@ -122,7 +125,7 @@ def _reduced_in_vectors(
         width = width_along(run, value, terms[-1], machine)
         while width < PARTIAL_RESULTS and extent_of_axis(run, value, terms[-1]) >= 4 * width:
             width *= 2  # partial results of several vectors: no addition waits for the one before
-        tried(run, lambda: handle.update.vectorize(terms[-1], width, combine=Combine.PRIVATE))
+        tried(run, lambda: handle.update.vectorize(terms[-1], width, combine=Combine.PRIVATE, remainder="mask"))
 
 
 def _along_rows(value: ProgramValue, terms: Sequence[Iter]) -> bool:

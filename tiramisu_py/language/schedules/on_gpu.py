@@ -72,7 +72,7 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int, num_stages: int = 
                 run.function[value.name].tag_gpu(blocks=blocks, device=where.device, stream=where.stream, **last)
                 main = False
             if threads:
-                part.tag_gpu(threads=list(threads))
+                part.tag_gpu(threads=list(threads), combine=loops.combine)
             for loop in loops.unrolled:
                 part.unroll(loop)
             if loops.vector:
@@ -90,7 +90,7 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int, num_stages: int = 
 
 
 def _early(run: KernelRun, stages: int) -> list[ProgramValue]:
-    """What an iteration of a loop loads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
+    """The values that a loop loads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
     own, shared = {value.name for value in run.values}, list[ProgramValue]()
     for value in run.values if stages > 1 else ():
         is_loaded = not value.over and not own & set(sources_of(value)) and value.name not in run.stored

@@ -85,7 +85,7 @@ def _table_place(algorithm: Algorithm, whole: Executions) -> PlacesOfStores | No
 
 
 def _under_mask(place: Expr, points: isl.Set, reader: Affine) -> Expr:
-    """What a place is where the mask holds: the loaded element, not what other lanes have instead."""
+    """The place where the mask holds: the loaded element, not what other lanes have instead."""
     place = narrowest(place)
     while isinstance(place, Select):
         try:

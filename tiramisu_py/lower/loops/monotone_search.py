@@ -113,7 +113,7 @@ def monotone_test(
             return None
     if not any(variable in variables(load) for side in (small, large) for load in loads_in(side)):
         return None
-    if inner and variables(small) | variables(large) == {variable}:
+    if inner and not any(_compared(side, variable) for side in (small, large)):
         return None  # the loops inside go through all that it could say
     down, up = _direction(small, variable, never_falls), _direction(large, variable, never_falls)
     if down is None or up is None:
@@ -122,6 +122,15 @@ def monotone_test(
     if len(signs) != 1:
         return None
     return MonotoneTest(variable, small, large, strict, signs == {1}, not inner)
+
+
+def _compared(e: Expr, variable: str) -> set[str]:
+    """The variables that say what an element is compared with: those outside of what is loaded for `variable`."""
+
+    def none(part: Expr) -> Expr | None:
+        return number(0) if isinstance(part, Load) and variable in variables(part) else None
+
+    return variables(rewrite(e, none)) - {variable}
 
 
 def _extreme(e: Expr, loop: For, largest: bool, never_falls: NeverFalls) -> Expr:
@@ -138,11 +147,16 @@ def _extreme(e: Expr, loop: For, largest: bool, never_falls: NeverFalls) -> Expr
         if not isinstance(part, Load) or loop.variable not in variables(part):
             return None
         (index,) = part.indices
+        if loads_in(index):  # the place in the innermost array is decided: at another one there may be no element
+            return replace(part, indices=(at_the_end(index),))
         rises = _direction(index, loop.variable, never_falls) == 1
         placed = [linear(substitute(index, {loop.variable: end})).expression() for end in ends]
         return replace(part, indices=(reduce(_extremum(op if rises else _OTHER[op]), placed),))
 
-    return substitute(rewrite(e, loaded), {loop.variable: reduce(_extremum(op), ends)})
+    def at_the_end(value: Expr) -> Expr:
+        return substitute(rewrite(value, loaded), {loop.variable: reduce(_extremum(op), ends)})
+
+    return at_the_end(e)
 
 
 def _extremum(op: str) -> Callable[[Expr, Expr], Expr]:

@@ -79,7 +79,8 @@ class _Keeping:
             if depth is None or node.device is not None:
                 return node
             name = self.about.taken.fresh("memory")
-            self.waiting.append((depth, MemoryBlock(name, rooms, (node.buffer,), Block(()), lasting=True)))
+            own = MemoryBlock(name, rooms, (node.buffer,), Block(()), lasting=True, padded=node.padded)
+            self.waiting.append((depth, own))
             begin = BeginArray(
                 node.buffer, name, node.extents, node.dtype, node.lanes, ring=node.ring, padded=node.padded
             )

@@ -198,9 +198,8 @@ class _Region:
             order = turn.in_order()
             nodes = [self.arrays[tenant.name] for tenant in order]
             name = self.own.about.taken.fresh("memory")
-            blocks.append(
-                MemoryBlock(name, _rooms(nodes), tuple(n.buffer for n in nodes), Block(()), nodes[0].device, lasting)
-            )
+            names, padded = tuple(node.buffer for node in nodes), any(node.padded for node in nodes)
+            blocks.append(MemoryBlock(name, _rooms(nodes), names, Block(()), nodes[0].device, lasting, padded))
             for tenant, node, following in zip(order, nodes, [*order[1:], None], strict=True):
                 before.setdefault(self._before(tenant.life.first), []).append(_begin(node, name))
                 at = _end(tenant.life, following)

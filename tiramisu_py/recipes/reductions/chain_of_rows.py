@@ -64,7 +64,7 @@ def axes(declared: Declared) -> tuple[str, ...]:
 
 
 def reads(declared: Declared) -> list[Access]:
-    """What the expression and the conditions of a computation read."""
+    """The accesses of the expression and the conditions of a computation."""
     return [access for part in (declared.expr, *declared.guards) for access in accesses(part)]
 
 

@@ -57,7 +57,7 @@ class BinomialTree:
         return _rows([(path, first, 1) for path, first, _ in self.nodes(depth)])
 
     def steps(self, depth: int) -> list[TableRow]:
-        """What the sweep of a node of a depth computes on the way to the first unit of each child but the first."""
+        """The units that the sweep of a node computes on the way to the first one of each child but the first."""
         return _rows(self._steps(depth))
 
     def ends(self, depth: int) -> list[TableRow]:

@@ -66,7 +66,7 @@ class Guest:
 
 
 def _guests_of(program: Program, own: Sequence[Statement]) -> list[Guest] | None:
-    """What is computed in the loops of `own`, readers first; None if a statement there cannot be taken out of them."""
+    """The guests in the loops of `own`, readers first; None if a statement there cannot be taken out of them."""
     loops = {loop for statement in own for loop in statement.loops}
     names = {statement.name for statement in own}
     inside = [s for s in program.statements.values() if s.name not in names and loops.intersection(s.loops)]

@@ -235,7 +235,7 @@ class Vectors:
         return widths.converted(self.types, self(e), source, dtype, self.lanes)
 
     def _low_bits(self, e: Expr, dtype: DType) -> Code | None:
-        """What is made narrower and as wide as before: its low bits, with their sign, and no lane moves."""
+        """The low bits, with their sign, of lanes that are made narrower and as wide as before: no lane moves."""
         if not isinstance(e, Cast) or dtype not in (int32, uint32):
             return None
         inner, narrow = strong(e.operand.dtype), strong(e.dtype)

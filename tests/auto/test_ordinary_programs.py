@@ -1,0 +1,245 @@
+"""Programs of other people's codes beside PolyBench's: each form of a nest that automatic schedules know has several.
+
+A form that one benchmark alone has belongs into that benchmark's schedule (docs/results/house.md counts them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.auto.programs import D, M, N, T, i, j, k, t
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Ordinary:
+    """A program, words of the offer that is chosen for it, sizes, and its values by NumPy."""
+
+    make: Callable[[], tm.Function]
+    chosen: str
+    sizes: dict[str, int]
+    exact: Callable[..., Array | tuple[Array, ...]]
+
+
+def warped() -> tm.Function:
+    """Dynamic time warping: how far two series are from each other."""
+    f = tm.Function("warped", params=[N, M], assume="N >= 1 and M >= 1")
+    a, b = f.input("a", D, [N]), f.input("b", D, [M])
+
+    def least(d: tm.Computation) -> tm.Expr:
+        inside = tm.min(d[i - 1, j - 1], tm.min(d[i - 1, j], d[i, j - 1]))
+        return tm.select(
+            (i == 0) & (j == 0), 0.0, tm.select(i == 0, d[i, j - 1], tm.select(j == 0, d[i - 1, j], inside))
+        )
+
+    d = f.computation("d", {i: N, j: M}, lambda d: tm.absolute(a[i] - b[j]) + least(d))
+    f.outputs(f.computation("cost", {k: 1}, d[N - 1, M - 1 + k]))
+    return f
+
+
+def warped_exactly(a: Array, b: Array, **_: Any) -> Array:
+    d = np.full((len(a) + 1, len(b) + 1), np.inf)
+    d[0, 0] = 0
+    for row in range(len(a)):
+        for column in range(len(b)):
+            near = min(d[row, column], d[row, column + 1], d[row + 1, column])
+            d[row + 1, column + 1] = abs(a[row] - b[column]) + near
+    return d[-1:, -1]
+
+
+def relaxed() -> tm.Function:
+    """Successive over-relaxation of Laplace's equation."""
+    f = tm.Function("relaxed", params=[T, N], assume="T >= 1 and N >= 3")
+    a, w = f.input("a", D, [N, N]), f.scalar("w", D)
+    edge = (i == 0) | (i == N - 1) | (j == 0) | (j == N - 1)
+
+    def inside(u: tm.Computation) -> tm.Expr:
+        around = u[t, i - 1, j] + u[t, i, j - 1] + u[t - 1, i + 1, j] + u[t - 1, i, j + 1]
+        return (1 - w) * u[t - 1, i, j] + w / 4 * around
+
+    u = f.computation(
+        "u",
+        {t: T + 1, i: N, j: N},
+        lambda u: tm.select(t == 0, a[i, j], tm.select(edge, u[t - 1, i, j], inside(u))),
+    )
+    f.outputs(u[T, i, j])
+    return f
+
+
+def relaxed_exactly(a: Array, w: float, T: int, **_: Any) -> Array:
+    u = a.copy()
+    for _step in range(T):
+        for r in range(1, len(u) - 1):
+            for c in range(1, len(u) - 1):
+                u[r, c] = (1 - w) * u[r, c] + w / 4 * (u[r - 1, c] + u[r, c - 1] + u[r + 1, c] + u[r, c + 1])
+    return u
+
+
+def dithered() -> tm.Function:
+    """The errors of grey values spread to later pixels, as Floyd and Steinberg weight them."""
+    f = tm.Function("dithered", params=[N], assume="N >= 2")
+    a = f.input("a", D, [N, N])
+
+    def spread(e: tm.Computation) -> tm.Expr:
+        return a[i, j] + (7 * e[i, j - 1] + e[i - 1, j - 1] + 5 * e[i - 1, j] + 3 * e[i - 1, j + 1]) / 16
+
+    edge = (i == 0) | (j == 0) | (j == N - 1)
+    e = f.computation("e", {i: N, j: N}, lambda e: tm.select(edge, a[i, j], spread(e)))
+    f.outputs(f.computation("out", {i: N, j: N}, 2 * e[i, j]))
+    return f
+
+
+def dithered_exactly(a: Array, **_: Any) -> Array:
+    e = a.copy()
+    for r in range(1, len(e)):
+        for c in range(1, len(e) - 1):
+            e[r, c] += (7 * e[r, c - 1] + e[r - 1, c - 1] + 5 * e[r - 1, c] + 3 * e[r - 1, c + 1]) / 16
+    return 2 * e
+
+
+def tridiagonal() -> tm.Function:
+    """Thomas's algorithm for many tridiagonal systems."""
+    f = tm.Function("tridiagonal", params=[N, M], assume="M >= 2")
+    low, main, up, d = (f.input(name, D, [N, M]) for name in ("low", "main", "up", "d"))
+
+    def pivot() -> tm.Expr:
+        return main[i, j] - low[i, j] * c[i, j - 1]
+
+    def further() -> tm.Expr:
+        return d[i, j] - low[i, j] * e[i, j - 1]
+
+    with f.together() as g:
+        c = g.computation("c", {i: N, j: M}, lambda: up[i, j] / tm.select(j == 0, main[i, j], pivot()))
+        e = g.computation("e", {i: N, j: M}, lambda: tm.select(j == 0, d[i, j] / main[i, j], further() / pivot()))
+        x = g.computation("x", {i: N, j: M}, lambda: tm.select(j == M - 1, e[i, j], e[i, j] - c[i, j] * x[i, j + 1]))
+
+    f.outputs(x)
+    return f
+
+
+def tridiagonal_exactly(low: Array, main: Array, up: Array, d: Array, **_: Any) -> Array:
+    parts = zip(low, main, up, d, strict=True)
+    return np.array([np.linalg.solve(np.diag(m) + np.diag(a[1:], -1) + np.diag(u[:-1], 1), r) for a, m, u, r in parts])
+
+
+def advantages() -> tm.Function:
+    """Generalised advantage estimation: a discounted sum from the end of each episode, and returns."""
+    f = tm.Function("advantages", params=[N, M], assume="M >= 2")
+    reward, v = f.input("reward", D, [N, M]), f.input("v", D, [N, M])
+
+    def step(g: tm.Computation) -> tm.Expr:
+        return reward[i, j] + 0.9 * v[i, j + 1] - v[i, j] + 0.8 * g[i, j + 1]
+
+    g = f.computation("g", {i: N, j: M}, lambda g: tm.select(j == M - 1, reward[i, j] - v[i, j], step(g)))
+    f.outputs(f.computation("returns", {i: N, j: M}, g[i, j] + v[i, j]))
+    return f
+
+
+def advantages_exactly(reward: Array, v: Array, **_: Any) -> Array:
+    g = reward - v
+    for c in range(v.shape[1] - 2, -1, -1):
+        g[:, c] += 0.9 * v[:, c + 1] + 0.8 * g[:, c + 1]
+    return g + v
+
+
+def eliminated() -> tm.Function:
+    """Gauss's elimination: step k takes the row of the pivot from the rows that are left."""
+    f = tm.Function("eliminated", params=[N], assume="N >= 1")
+    A = f.input("A", D, [N, N])
+    with f.together() as g:
+        a = g.computation(
+            "a",
+            {k: N, i: (k, N), j: (k, N)},
+            lambda: tm.select(k == 0, A[i, j], a[k - 1, i, j] - lower[k - 1, i] * upper[k - 1, j]),
+        )
+        upper = g.computation("upper", {k: N, j: (k, N)}, lambda: a[k, k, j], shape=[N, N])
+        lower = g.computation("lower", {k: N, i: (k, N)}, lambda: a[k, i, k] / upper[k, k], shape=[N, N])
+    f.outputs(lower, upper)
+    return f
+
+
+def eliminated_exactly(A: Array, **_: Any) -> tuple[Array, Array]:
+    a, lower, upper = A.copy(), np.zeros_like(A), np.zeros_like(A)
+    for step in range(len(a)):
+        upper[step, step:] = a[step, step:]
+        lower[step, step:] = a[step:, step] / a[step, step]
+        a[step:, step:] -= np.outer(lower[step, step:], upper[step, step:])
+    return lower, upper
+
+
+def substituted() -> tm.Function:
+    """A triangular system with many right-hand sides: step k takes a row from those that are left."""
+    f = tm.Function("substituted", params=[N, M], assume="N >= 1")
+    L, B = f.input("L", D, [N, N]), f.input("B", D, [N, M])
+    with f.together() as g:
+        b = g.computation(
+            "b",
+            {k: N, i: (k, N), j: M},
+            lambda: tm.select(k == 0, B[i, j], b[k - 1, i, j] - L[i, k - 1] * x[k - 1, j]),
+        )
+        x = g.computation("x", {k: N, j: M}, lambda: b[k, k, j] / L[k, k])
+    f.outputs(x)
+    return f
+
+
+def search_tree() -> tm.Function:
+    """The cost of the best tree over each range of keys."""
+    f = tm.Function("search_tree", params=[N], assume="N >= 1")
+    w = f.input("w", D, [N, N])
+    with f.together() as g:
+        best = g.reduction("best", {i: N, j: (i + 1, N)}, {k: (i, j)}, tm.min, lambda: e[i, k] + e[k + 1, j])
+        e = g.computation(
+            "e", {i: N, j: (i, N)}, lambda: w[i, j] + tm.select(i == j, 0.0, best[i, j]), shape=[N, N]
+        )  # fmt: skip
+    f.outputs(e)
+    return f
+
+
+def search_tree_exactly(w: Array, **_: Any) -> Array:
+    e = np.zeros_like(w)
+    for width in range(len(w)):
+        for first in range(len(w) - width):
+            last = first + width
+            parts = [e[first, r] + e[r + 1, last] for r in range(first, last)]
+            e[first, last] = w[first, last] + min(parts, default=0)
+    return e
+
+
+PROGRAMS = {
+    "dynamic time warping": Ordinary(warped, "diagonals i + j", {"N": 9, "M": 11}, warped_exactly),
+    "over-relaxation": Ordinary(relaxed, "diagonals i + j", {"T": 3, "N": 7}, relaxed_exactly),
+    "error diffusion": Ordinary(dithered, "diagonals 2 i + j", {"N": 9}, dithered_exactly),
+    "tridiagonal systems": Ordinary(tridiagonal, "lines of i side by side", {"N": 9, "M": 5}, tridiagonal_exactly),
+    "advantages": Ordinary(advantages, "lines of i side by side", {"N": 5, "M": 7}, advantages_exactly),
+    "elimination": Ordinary(eliminated, "outside of all steps", {"N": 18}, eliminated_exactly),
+    "triangular systems": Ordinary(
+        substituted, "outside of all steps", {"N": 5, "M": 18}, lambda L, B, **_: np.linalg.solve(np.tril(L), B)
+    ),
+    "search trees": Ordinary(search_tree, "k outside of j", {"N": 9}, search_tree_exactly),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ordinary_programs_have_the_schedule_of_their_form_and_are_right(name: str) -> None:
+    each = PROGRAMS[name]
+    f = each.make()
+    assert each.chosen in f.auto_schedule(target="x86-64-v3", threads=1).explain()
+    drawn, given = np.random.default_rng(0), dict[str, Any](each.sizes)
+    for source, declared in f.algorithm.inputs.items():
+        shape = tuple(each.sizes[str(extent)] for extent in declared.shape)
+        given[source] = 1 + drawn.random(shape) + (9 * np.eye(*shape) if source in "AL" else 8.0 * (source == "main"))
+    found = f.evaluate(**given, as_scheduled=True)
+    right = each.exact(**{name: each.copy() if isinstance(each, np.ndarray) else each for name, each in given.items()})
+    for got, expected in zip(_several(found), _several(right), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+def _several(results: Any) -> tuple[Array, ...]:
+    return results if isinstance(results, tuple) else (results,)
