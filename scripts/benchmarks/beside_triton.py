@@ -206,9 +206,10 @@ of kernels without products do not compare.
 
 - Products of float16: fragments are loaded by `LDS`, 4 bytes each, or 2 bytes of each of two rows where the terms are
   rows of the second factor; Triton has `ldmatrix`.
-- Softmax and layer norm: rows that are summed lie in shared memory, and each thread goes through a whole one; Triton
-  keeps them in registers, and adds them up by shuffles.
-- Attention: values that take turns in shared memory cost a barrier; sums of rows as above.
+- Softmax and layer norm: rows are in registers, and their sums are trees; each tree has 4 bytes of shared memory for a
+  warp of its own, where Triton's take turns. Layer norm keeps a mean and a scale there, too.
+- Attention: values that take turns in shared memory cost a barrier; rows that are summed lie there, and each thread
+  goes through a whole one.
 """
 HEADER = (
     "kernel: ours / Triton's", "shared bytes", "barriers", "FFMA", "HMMA", "other instructions", "others, for as many",

@@ -16,10 +16,17 @@ from tiramisu_py.ir import Allocate, Barrier, For, Node, Store
 from tiramisu_py.ir.rewriting import children, loads, walk
 from tiramisu_py.program.storage import Memory
 
+
+def in_shared_memory(f: tm.Function, run: Any) -> tuple[tm.Function, Any]:
+    """Softmax whose user keeps a sum in shared memory, so that rows are there, too."""
+    run["summed"].store_in(tm.SHARED)
+    return f, run
+
+
 #: Programs whose values take turns, and the least part of the bytes that this saves.
 SAVED: dict[str, tuple[Callable[[], tuple[tm.Function, Any]], float]] = {
     "attention": (lambda: module_of("attention").attended(), 0.3),
-    "softmax": (lambda: module_of("softmax").rows(), 0.45),
+    "softmax": (lambda: in_shared_memory(*module_of("softmax").rows()), 0.45),
     "product": (lambda: module_of("gemm").product(), 0.0),
 }
 

@@ -262,15 +262,35 @@ def anywhere() -> tm.Function:
     return f
 
 
-def together() -> tm.Function:
-    f = tm.Function("both", params=[T, N])
+def mirrored() -> tm.Function:
+    f = tm.Function("mirrored", params=[T, N], assume="T >= 0 and N >= 1")
     a = f.input("a", tm.float64, [N])
-    with f.together():
-        u = f.computation("u", {t: T + 1, i: N})
-        v = f.computation("v", {t: T + 1, i: N})
-        u.define(tm.select(t == 0, a[i], v[t - 1, i] * 2))
-        v.define(tm.select(t == 0, a[i], u[t - 1, i] + 1))
-    f.outputs(f.computation("y", {t: T + 1, i: N}, u[T - t, i]))
+    u = f.computation("u", {t: T + 1, i: N}, lambda u: tm.select(t == 0, a[i], u[t - 1, i] * 2))
+    f.outputs(f.computation("y", {t: T + 1, i: N}, u[T - t, i] * 3))
+    return f
+
+
+def together(is_one: bool = False) -> tm.Function:
+    """Two values that read each other's last level, as a group or as one recurrence; all are read again, last first."""
+    f = tm.Function("both", params=[T, N], assume="T >= 0 and N >= 1")
+    a = f.input("a", tm.float64, [N])
+
+    def first(v: tm.Expr) -> tm.Expr:
+        return tm.select(t == 0, a[i], v * 2)
+
+    def second(u: tm.Expr) -> tm.Expr:
+        return tm.select(t == 0, a[i], u + 1)
+
+    if is_one:
+        pair = f.computation("u", {t: T + 1, i: N}, lambda u: (first(u[t - 1, i][1]), second(u[t - 1, i][0])))
+        read = pair[t, i][0]
+    else:
+        with f.together() as g:
+            u = g.computation("u", {t: T + 1, i: N}, lambda: first(v[t - 1, i]), dtype=tm.float64)
+            v = g.computation("v", {t: T + 1, i: N}, lambda: second(u[t - 1, i]), dtype=tm.float64)
+        read = u[t, i]
+    f.outputs(f.computation("y", {t: T + 1, i: N}, read * 3))
+    f["y"].reverse(t)
     return f
 
 
@@ -290,6 +310,15 @@ REFUSED = [
     (soon, "u", t, 4, r"nothing reads levels of u long after they are computed: u.fold\(t, 2\) keeps all"),
     (backwards, "u", t, 4, r"u does not recur along t alone: a value reads level t \+ 1"),
     (anywhere, "u", t, 4, "y reads levels of u that no loop of it walks through"),
+    (mirrored, "u", t, 4, r"at constant distances from its index. Give it the level .* and reverse\(...\) that loop"),
+    (together, "u", t, 4, r"u is computed together with v, .* one recurrence: .* several values, .* u.offload\(t\)"),
+    (
+        together,
+        "v",
+        t,
+        (8, 4),
+        r"v is computed together with u, .* f.computation\('v', ..., lambda v: .* v.offload\(t\)",
+    ),
 ]
 
 
@@ -301,6 +330,20 @@ def test_what_cannot_be_computed_again_is_refused(
     with pytest.raises(tm.CommandError, match=words):
         f[name].recompute(level, every=every)
     assert f.check().ok
+
+
+def test_a_group_is_one_recurrence_of_several_values_or_has_its_levels_in_files() -> None:
+    again, stored = together(is_one=True), together()
+    again["u"].recompute(t, every=4)
+    stored["u"].offload(t)
+    a = np.arange(1.0, 4.0)
+    one, other = again.compile(), stored.compile(storage="simulator")
+    for last in (0, 3, 9):
+        u, v = [a], [a]
+        for _ in range(last):
+            u, v = [*u, v[-1] * 2], [*v, u[-1] + 1]
+        for kernel in (one, other):
+            np.testing.assert_array_equal(kernel(a=a, T=last), 3 * np.array(u))
 
 
 def test_a_tiled_recurrence_is_refused_with_the_order_of_commands() -> None:

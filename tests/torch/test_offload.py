@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
@@ -17,6 +19,7 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: pip 
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from tiramisu_py.torch import offload  # noqa: E402
+from tiramisu_py.torch.tensor_stores import HostBytes  # noqa: E402
 
 LEAST = 2**12
 
@@ -219,3 +222,82 @@ def test_tensors_that_an_earlier_cache_has_seen_are_themselves(tmp_path: Path) -
         with offload(model, tmp_path, least=LEAST):
             for _ in range(2):
                 check_equal(gradients(model, x), expected)
+
+
+class Region(torch.autograd.Function):  # type: ignore[misc]
+    """Products and their squares, one after another, as one node of the graph: so torch.compile makes a region."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, *weights: Any) -> Any:
+        saved = []
+        for weight in weights:
+            y = x @ weight
+            saved += [x, y]
+            x = y * y
+        ctx.save_for_backward(*saved)
+        ctx.weights = weights
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> Any:
+        (d,), saved, found = given, ctx.saved_tensors, []
+        for weight, x, y in reversed([*zip(ctx.weights, saved[::2], saved[1::2], strict=True)]):
+            d = d * y + d * y
+            found.append(x.T @ d)
+            d = d @ weight.T
+        return (None, *reversed(found))
+
+
+class Tower(torch.nn.Module):  # type: ignore[misc]
+    """The layers of `Region`, which PyTorch differentiates one by one unless they are one."""
+
+    def __init__(self, count: int, is_one: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weights = torch.nn.ParameterList([torch.randn(32, 32) / 8 for _ in range(count)])
+        self.is_one = is_one
+
+    def forward(self, x: Any) -> Any:
+        if self.is_one:
+            return Region.apply(x, *self.weights)
+        for weight in self.weights:
+            y = x @ weight
+            x = y * y
+        return x
+
+
+class Loaded:
+    """The bytes of the tensors that a cache has read, and that are still there."""
+
+    def __init__(self) -> None:
+        self.bytes = self.most = 0
+
+    def target(self, content: Any) -> tuple[Any, HostBytes]:
+        """As `TensorCache._target`, in memory that says when it is gone."""
+        room = np.empty(content.size, np.uint8)
+        self.bytes += room.nbytes
+        self.most = max(self.most, self.bytes)
+        weakref.finalize(room, self.left, room.nbytes)
+        return torch.from_numpy(room), HostBytes(room)
+
+    def left(self, size: int) -> None:
+        self.bytes -= size
+
+
+def test_a_region_that_is_one_node_has_all_its_tensors_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers one by one have those that are read, and those that are fetched ahead."""
+    x, count, most = batch(), 6, {}
+    plain = gradients(Tower(count, is_one=False), x)
+    for is_one in (False, True):
+        loaded = Loaded()
+        model = Tower(count, is_one)
+        with offload(model, tmp_path, least=LEAST, ahead=1) as cache:
+            monkeypatch.setattr(cache, "_target", loaded.target)
+            loss = model(x).square().mean()
+            cache.wait()  # all is in the file, and nothing in memory
+            loss.backward()
+            check_equal([each.grad for each in model.parameters()], plain)
+            cache.wait()
+            assert loaded.bytes == 0 and cache.loaded == (2 * count + 1) * x.nbytes  # each once, in the first step too
+        most[is_one] = loaded.most // x.nbytes
+    assert most[True] == 2 * count > 4 >= most[False]

@@ -15,6 +15,7 @@ from tests.disks import on_disk
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tiramisu_py[interop]'")
 
 from tiramisu_py.torch import offload  # noqa: E402
+from tiramisu_py.torch.tensor_weights import FileWeights  # noqa: E402
 
 LEAST = 2**12
 
@@ -145,6 +146,13 @@ def test_a_disk_that_dies_is_said_by_the_next_pass(tmp_path: Path, monkeypatch: 
                 model(x)
                 cache.wait()
     assert all(each.untyped_storage().nbytes() for each in model.parameters())
+
+
+def test_weights_that_are_not_on_the_host_are_refused_by_name(tmp_path: Path) -> None:
+    model = layers().to("meta")  # as it is with a model on a GPU, whose activations offload takes
+    with pytest.raises(tm.ArgumentError, match=r"weights=True of offload: 0.0.weight is on meta, .* train on the CPU"):
+        FileWeights(model, on_disk(tmp_path), LEAST)
+    assert all(each.device.type == "meta" for each in model.parameters()) and not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_mapped_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

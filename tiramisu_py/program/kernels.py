@@ -130,7 +130,23 @@ class KernelNest:
     @cached_property
     def _sides(self) -> dict[LoopId, tuple[isl.Aff, int | None]]:
         loops = {loop: None for s in self.statements for loop in s.loops if self.program.loops[loop].is_gpu}
-        return {loop: self._side(loop) for loop in loops}
+        return {loop: self._kept_side(loop) for loop in loops}
+
+    def _kept_side(self, loop: LoopId) -> tuple[isl.Aff, int | None]:
+        """The corner and the extent of a loop, which its first statement keeps: other states of a program, and the
+        steps of its completion, have many of the same statements.
+        """
+        using, context = self._using(loop), self.program.context
+        key = (loop, len(self.host), type(self.program.loops[loop].tag), id(context), *map(id, using))
+        kept: dict[object, tuple[object, tuple[isl.Aff, int | None]]] = using[0].__dict__.setdefault("_sides", {})
+        if key not in kept:
+            kept[key] = (context, using), self._side(loop)  # with what has the numbers in the key
+        return kept[key][1]
+
+    def _using(self, loop: LoopId) -> tuple[Statement, ...]:
+        """The statements inside of a block or thread loop: of a block loop, those of the other part too."""
+        inner = isinstance(self.program.loops[loop].tag, GpuThread)
+        return tuple([s for s in (self.statements if inner else (*self.statements, *self.beside)) if loop in s.loops])
 
     def _side(self, loop: LoopId) -> tuple[isl.Aff, int | None]:
         relation = self.iterations(loop)
@@ -162,9 +178,7 @@ class KernelNest:
         """``coordinates outside -> coordinate`` of a loop, over all statements; `corner` is its minimum."""
         inner = isinstance(self.program.loops[loop].tag, GpuThread)
         parts = list[isl.Map]()
-        for statement in self.statements if inner else (*self.statements, *self.beside):
-            if loop not in statement.loops:
-                continue
+        for statement in self._using(loop):
             depth = statement.depth(loop)
             outside = statement.prefix(depth if inner else len(self.host))
             here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])

@@ -186,6 +186,12 @@ def equalities(of: isl.Set) -> int:
     return sum(1 for constraint in of.affine_hull().get_constraints() if constraint.is_equality())
 
 
+def tied_axes(of: isl.Set) -> list[set[int]]:
+    """The dimensions in each equation that holds for all points of a set."""
+    every = [each for each in of.affine_hull().get_constraints() if each.is_equality()]
+    return [{axis for axis in range(of.dim(_SET)) if each.involves_dims(_SET, axis, 1)} for each in every]
+
+
 def thin_dimensions(of: isl.Set) -> int:
     """The number of dimensions in which a set is not longer than a constant, whatever the parameters are."""
     return sum(each is not None for each in lengths(of))

@@ -131,6 +131,7 @@ class TensorCache:
         self._count: dict[str, int] = {}
         self._firsts: dict[str, frozenset[int]] = {}  # contents that are asked for at once, by their numbers
         self._asked: dict[str, dict[int, None]] = {}  # contents in the order in which they are asked for
+        self._read: dict[str, set[int]] = {}  # tensors that this backward pass has asked for, by their numbers
         self._packed = ""  # the stage of the last tensor that was packed
         self._stage = ""
         self._parts, self._part, self._begun = list[_Part](), -1, 0.0
@@ -219,6 +220,10 @@ class TensorCache:
             self._asked[kept.stage] = {} if self._packed == kept.stage else {-1: None}
         order.append(kept.number)
         self._asked[kept.stage].setdefault(kept.content.number)
+        read = self._read.setdefault(kept.stage, set())
+        if kept.number in read:  # another pass of a graph that was retained
+            read.clear()
+        read.add(kept.number)
         self._fetch_next(kept)
         return self._tensor(kept)
 
@@ -369,13 +374,13 @@ class TensorCache:
         return pages[:size], HostBytes(pages[:size].numpy(), pages.numpy())
 
     def _fetch_next(self, saved: Saved) -> None:
-        """Begin to read what comes next: in the order of the last step, or backwards from here."""
+        """Begin to read what comes next: in the order of the last step, or from here in the direction of this one."""
         self._fetch(saved.stage, self._expected(saved))
 
     def _fetch(self, stage: str, numbers: Iterable[int]) -> None:
-        alive = self._saved.get(stage)
+        alive, read = self._saved.get(stage), self._read.get(stage, ())
         for number in numbers:
-            found = None if alive is None else alive.get(number)
+            found = None if alive is None or number in read else alive.get(number)
             if found is not None and not found.content.is_in_memory and found.content.loaded is None:
                 self._begin_loading(found.content)
 
@@ -383,6 +388,8 @@ class TensorCache:
         last, done = self._orders.get(saved.stage, ()), len(self._order[saved.stage])
         if done <= len(last) and last[done - 1] == saved.number:
             yield from last[done : done + self.ahead]
+        elif saved.number - 1 in self._read[saved.stage]:  # one node that has saved several asks in their order
+            yield from range(saved.number + 1, saved.number + 1 + self.ahead)
         else:
             yield from range(saved.number - 1, max(saved.number - 1 - self.ahead, 0), -1)
 
@@ -396,6 +403,7 @@ class TensorCache:
         self._firsts[stage] = self._first(stage)
         self._orders[stage] = tuple(self._order.pop(stage))
         self._count[stage] = 0
+        self._read.pop(stage, None)
         self._store.fit()
         if self.adapt and self._parts and not self._is_chosen and self._store.seconds > 0:
             bandwidth = self._store.written / self._store.seconds

@@ -111,6 +111,7 @@ class _Registers:
         """
         depth, space = len(self.nest.program.frame(storage)), storage.index.get_domain_space()
         dims, reused = sets.size(space) - depth, set[int]()
+        mentioned = {axis for form in sets.outputs(storage.index) for axis in sets.axes_of(form)}
         for form, extent in zip(sets.outputs(storage.index), self.buffer.extents, strict=True):
             if sets.has_floors(form) and isinstance(extent, Const):
                 reused |= {axis for axis in sets.axes_of(form) if axis >= depth}
@@ -124,8 +125,8 @@ class _Registers:
                 continue  # a loop over terms
             own = sets.outputs(sets.compose(known, sets.function(statement.frame, None, [form])))[0]
             values = {axis for axis in sets.axes_of(own) if depth <= axis < depth + dims}
-            if not values or values & reused:
-                continue
+            if not values & mentioned or values & reused:
+                continue  # values that differ in this alone share a place
             yield from self._counted(storage, own, stored)
 
     def _instance(self, storage: Storage, statement: Statement) -> tuple[isl.MultiAff, set[int]]:

@@ -72,7 +72,7 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int, num_stages: int = 
                 run.function[value.name].tag_gpu(blocks=blocks, device=where.device, stream=where.stream, **last)
                 main = False
             if threads:
-                part.tag_gpu(threads=list(threads))
+                part.tag_gpu(threads=list(threads), combine=loops.combine)
             for loop in loops.unrolled:
                 part.unroll(loop)
             if loops.vector:

@@ -12,19 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd
 
-from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
-from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import bfloat16, float16, float32
-from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, is_replaced, loop_names
+from tiramisu_py.language.schedules.rows_in_registers import Rows, reads_own_elements, rows_in_registers
 from tiramisu_py.language.schedules.wide_loads import neighbours
 from tiramisu_py.language.values.groups import sources_of
+from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
 from tiramisu_py.program.storage import Memory
@@ -57,13 +56,14 @@ class TensorProduct:
 class ThreadLoops:
     """The loops of a statement over threads, the last one along x, and those that a product's instruction runs.
 
-    A thread loads the elements of the loop `vector`, so many, at once.
+    A thread loads the elements of the loop `vector`, so many, at once. `combine` says how they add theirs up.
     """
 
     threads: tuple[Iter, ...]
     tile: tuple[Iter, ...] = ()
     unrolled: tuple[Iter, ...] = ()
     vector: tuple[Iter, int] | None = None
+    combine: Combine | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,7 @@ class ThreadLayouts:
     fragments: frozenset[str]
     tiles: frozenset[str]
     alike: frozenset[tuple[str, str]]
+    rows: Rows | None = None
 
     @property
     def _warp(self) -> tuple[int, int] | None:
@@ -89,6 +90,8 @@ class ThreadLayouts:
     def stays_in_registers(self, value: ProgramValue) -> bool:
         """Whether the thread that has an element of a value is the one that reads it, whoever does."""
         name = value.name
+        if self.rows is not None:
+            return name in self.rows.kept
         readers = [other.name for other in self.run.values if name in sources_of(other)]
         outputs = self.run.stored
         if name in outputs or not readers or not self._is_small(value):
@@ -126,6 +129,8 @@ class ThreadLayouts:
     def loops(self, value: ProgramValue, part: Selection) -> ThreadLoops:
         """Cut the axes of a statement for the threads of a block."""
         axes = block_axes(self.run, value, part)
+        if self.rows is not None and value.name in self.rows.elements | self.rows.sums:
+            return self._in_rows(value, part, axes, self.rows)
         if not axes:
             return ThreadLoops(())
         if value.name in self.fragments:
@@ -190,6 +195,23 @@ class ThreadLayouts:
             unrolled = [self._cut(part, last, extent, MOST_TERMS, last, "part", terms)]
         part.reorder(*terms, *unrolled, *threads, *parts, own)
         return ThreadLoops(threads, unrolled=(*unrolled, *parts, own))
+
+    # -- rows
+
+    def _in_rows(self, value: ProgramValue, part: Selection, axes: Sequence[Iter], rows: Rows) -> ThreadLoops:
+        """A row in turn on all threads, each of which has groups of neighbours; sums are trees."""
+        axis, is_sum, parts, own = rows.axis(self.run, value), value.name in rows.sums, list[Iter](), list[Iter]()
+        if is_sum and axis.name not in self._names(part):
+            return ThreadLoops(())
+        thread = self._cut(part, axis, rows.extent, rows.threads * rows.lanes, axis, "part", parts)
+        if rows.lanes > 1:
+            group, thread, last = thread, _named(axis, "lane"), _named(axis, "own")
+            part.split(group, rows.lanes, thread, last)
+            own.append(last)
+        part.reorder(thread, *(each for each in axes if each.name != axis.name), *parts, *own)
+        if value.name in rows.loaded or (own and value.name in self.run.stored):
+            return ThreadLoops((thread,), unrolled=tuple(parts), vector=(own[0], rows.lanes))
+        return ThreadLoops((thread,), unrolled=(*parts, *own), combine=Combine.TREE if is_sum else None)
 
     # -- neighbours
 
@@ -277,7 +299,8 @@ def layouts(run: KernelRun, warps: int, chosen: Mapping[str, Memory]) -> ThreadL
     _with_followers(run, fragments, alike)
     tiles = set() if products else {value.name for value in run.values if _has_tiles(run, value, warps, chosen)}
     _with_followers(run, tiles, alike)
-    return ThreadLayouts(run, warps, products, frozenset(fragments), frozenset(tiles), alike)
+    rows = None if products or tiles else rows_in_registers(run, warps * WARP, chosen)
+    return ThreadLayouts(run, warps, products, frozenset(fragments), frozenset(tiles), alike, rows)
 
 
 def _with_followers(run: KernelRun, found: set[str], alike: frozenset[tuple[str, str]]) -> None:
@@ -340,24 +363,11 @@ def _is_read_alike(run: KernelRun, source: str, reader: ProgramValue) -> bool:
     value = next((each for each in run.values if each.name == source), None)
     if value is None or source in run.stored:
         return False
-    program, handle = run.function.program, run.function[reader.name]
+    handle = run.function[reader.name]
     part = handle.update if isinstance(handle, Reduction) else handle
     own, other = _axes(run, value), block_axes(run, reader, part)
     same = [extent_of_axis(run, value, axis) for axis in own] == [extent_of_axis(run, reader, axis) for axis in other]
-    if not own or not same:
-        return False
-    accesses, names = MemoryAccesses(program), value_names(program.algorithm.source(source))
-    for statement in program.statements_of(reader.name):
-        relation = accesses.read_relation(statement, source) if source in statement.loads else None
-        if relation is None:
-            continue
-        values, loops = sets.variables(relation.get_space().range()), program.loop_names(statement)
-        read = sets.function(relation.get_space().range(), None, [values[names.index(axis.name)] for axis in own])
-        coords = sets.outputs(statement.coords)
-        here = sets.function(statement.frame, None, [coords[loops.index(axis.name)] for axis in other])
-        if not relation.apply_range(sets.graph(read)).is_subset(sets.graph(here)):
-            return False
-    return True
+    return bool(own) and same and reads_own_elements(run, source, reader, own, other)
 
 
 def _axes(run: KernelRun, value: ProgramValue) -> list[Iter]:

@@ -147,11 +147,16 @@ def _extreme(e: Expr, loop: For, largest: bool, never_falls: NeverFalls) -> Expr
         if not isinstance(part, Load) or loop.variable not in variables(part):
             return None
         (index,) = part.indices
+        if loads_in(index):  # the place in the innermost array is decided: at another one there may be no element
+            return replace(part, indices=(at_the_end(index),))
         rises = _direction(index, loop.variable, never_falls) == 1
         placed = [linear(substitute(index, {loop.variable: end})).expression() for end in ends]
         return replace(part, indices=(reduce(_extremum(op if rises else _OTHER[op]), placed),))
 
-    return substitute(rewrite(e, loaded), {loop.variable: reduce(_extremum(op), ends)})
+    def at_the_end(value: Expr) -> Expr:
+        return substitute(rewrite(value, loaded), {loop.variable: reduce(_extremum(op), ends)})
+
+    return at_the_end(e)
 
 
 def _extremum(op: str) -> Callable[[Expr, Expr], Expr]:

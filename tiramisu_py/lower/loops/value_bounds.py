@@ -32,12 +32,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import product
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, substitute, walk
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Allocate, Block, Comment, Deferred, For, If, Let, Load, Node, Variable
+from tiramisu_py.ir import Allocate, Block, Comment, Declare, Deferred, For, If, Let, Load, Node, Variable
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, as_less, is_index, linear, number, operands
@@ -146,8 +147,6 @@ class _Nest:
         return with_children(node, lambda child: self.tightened(child, inside))
 
     def _loop(self, loop: For, known: Facts) -> Node:
-        if isinstance(loop.tag, Vector) and self._searches(loop.body):
-            loop = replace(loop, tag=None, reductions=())  # each lane has a search of its own
         place = _Loop(self, loop)
         found = place.bounds() if loop.step == 1 and not loop.joined else []
         searches = [bound for bound in found if bound.search is not None]
@@ -182,26 +181,16 @@ class _Nest:
             runs = arithmetic.conjunction(self._in_arrays([value for _, value in values.values()], known))
         return node if runs is None else If(runs, node)
 
-    def _searches(self, node: Node) -> bool:
-        """Whether a loop inside has a bound that a search finds, and none that is loaded."""
-        for loop in (inner for inner in nodes(node) if isinstance(inner, For) and inner.step == 1):
-            found = _Loop(self, loop).bounds()
-            loaded = {bound.lower for bound in found if bound.search is None}
-            if any(bound.search is not None and bound.lower not in loaded for bound in found):
-                return True
-        return False
-
     def _searched(self, place: _Loop, bounds: Sequence[_Bound], known: Facts) -> Node | None:
-        """A loop with bounds that are found by a search before it; None if there are none."""
+        """A loop with bounds that are found by a search before it, one of each direction; None if there are none."""
         loop = place.loop
-        tests = {bound.lower: bound.search for bound in bounds if bound.search is not None}
-        runs = place.runs(alone=False, known=known.inside(loop)) if tests else None
+        made, paired = _chosen(bounds)
+        runs = place.runs(alone=False, known=known.inside(loop)) if made else None
         if runs is None:
             return None
         lower, upper, before = loop.lower, loop.upper, list[Node]()
-        names, first, last = self.names, tests.get(True), tests.get(False)
-        paired = first is not None and last is not None and first.ends_after(last)
-        for test in (first, last):
+        names = self.names
+        for test in (bound.search for bound in made):
             if test is not None:
                 at = unique(f"{loop.variable}_{'first' if test.rising else 'end'}", names)
                 step = unique(f"{at}_step", names | {at})
@@ -209,7 +198,7 @@ class _Nest:
                 after = paired and not test.rising
                 before.append(test.step_after(at, lower, upper) if after else test.search(at, step, lower, upper))
                 lower, upper = (Variable(at, int64), upper) if test.rising else (lower, Variable(at, int64))
-        body = place.without({bound.key for bound in bounds if bound.exact}, {})
+        body = place.without({bound.key for bound in made if bound.exact}, {})
         nest = replace(self, names=names, searched=self.searched | {loop.variable})
         node = nest._loop(replace(loop, lower=lower, upper=upper, body=body), known)
         return If(runs, Block((*before, node)))
@@ -236,6 +225,8 @@ class _Nest:
 
     def _inside(self, loop: For, known: Facts) -> Node:
         body = self.tightened(loop.body, known.inside(loop))
+        if isinstance(loop.tag, Vector) and _searches(body) > _searches(loop.body):
+            loop = replace(loop, tag=None, reductions=())  # each lane has a search of its own
         return loop if body is loop.body else replace(loop, body=body)
 
     def _named(self, loop: For, bounds: Sequence[_Bound]) -> dict[Key, tuple[str, Expr]]:
@@ -496,6 +487,23 @@ class _Loop:
             value = arithmetic.floor_divided(whole.expression(), abs(factor))
             return _Bound(factor > 0, value, found is form, atoms)
         return None
+
+
+def _chosen(searched: Sequence[_Bound]) -> tuple[list[_Bound], bool]:
+    """The bounds to search for, a lower and an upper one at most, and whether the upper one is a step after the lower.
+
+    The others stay conditions: those that say less than their condition are chosen last.
+    """
+    lower, upper = ([bound for bound in searched if bound.lower is is_lower] for is_lower in (True, False))
+    for low, high in product(lower, upper):
+        if low.search is not None and high.search is not None and low.search.ends_after(high.search):
+            return [low, high], True
+    return [max(found, key=lambda bound: bound.exact) for found in (lower, upper) if found], False
+
+
+def _searches(node: Node) -> int:
+    """How many bounds in a statement are found by a search: the names whose values change."""
+    return sum(isinstance(inner, Declare) for inner in nodes(node))
 
 
 def _decided(extremum: Expr, known: Facts) -> Expr:

@@ -13,7 +13,7 @@ A sequential loop in which the tests hold up to some iteration is cut there. Bef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
@@ -22,7 +22,7 @@ from tiramisu_py.ir import Allocate, Block, For, If, Let, Node, Store
 from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import Key, number
-from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import (
     EMPTY,
     Names,
@@ -270,39 +270,68 @@ class UnrollRegisters(NestPass):
 
         for u in 0 .. 4:            -->   for u in 0 .. 4:  unroll
             sum[u] = ..                       sum[u] = ..
+
+    In kernels a loop with another bound has that of the registers beside it, where facts say that it holds.
     """
 
     def apply(self, what: Node, about: About) -> Node:
-        return over_registers(what)
+        facts = None if about.threads is None else about.facts.in_blocks(about.threads)
+        return _Registers({}, facts).unrolled(what)[0]
 
 
-def over_registers(node: Node, indexed: frozenset[str] = frozenset()) -> Node:
-    """The statement with short loops that index registers tagged to be unrolled: registers have names, not numbers."""
-    return _over_registers(node, indexed)[0]
+@dataclass(frozen=True, eq=False)
+class _Registers:
+    """The extents of the registers around a statement, by name; in kernels, the facts that hold there."""
 
+    extents: Mapping[str, tuple[Expr, ...]]
+    facts: Facts | None
 
-def _over_registers(node: Node, indexed: frozenset[str]) -> tuple[Node, int]:
-    """The statement, and the largest number of copies of a part of it that unrolling makes."""
-    if isinstance(node, Allocate) and node.register:
-        indexed |= {node.buffer}
-    most = 1
+    def unrolled(self, node: Node) -> tuple[Node, int]:
+        """The statement, and the largest number of copies of a part of it that unrolling makes."""
+        inside = replace(self, facts=None if self.facts is None else self.facts.inside(node))
+        if isinstance(node, Allocate) and node.register:
+            inside = replace(inside, extents={**self.extents, node.buffer: node.extents})
+        most = 1
 
-    def inside(child: Node) -> Node:
-        nonlocal most
-        changed, times = _over_registers(child, indexed)
-        most = max(most, times)
-        return changed
+        def change(child: Node) -> Node:
+            nonlocal most
+            changed, times = inside.unrolled(child)
+            most = max(most, times)
+            return changed
 
-    node = with_children(node, inside)
-    if not isinstance(node, For) or node.step != 1:
-        return node, most
-    extent = largest_extent(node)
-    unrolled = isinstance(node.tag, Unroll) and node.tag.factor is None
-    if extent is None or meets(node):
-        return node, most
-    if node.tag is None and extent * most <= MOST_REPEATED and indexes(node, indexed) and _remains(node, indexed):
-        return replace(node, tag=Unroll()), extent * most
-    return node, extent * most if unrolled else most
+        node, indexed = with_children(node, change), frozenset(inside.extents)
+        if not isinstance(node, For) or node.step != 1:
+            return node, most
+        extent = largest_extent(node)
+        if extent is None and self.facts is not None and node.tag in (None, Unroll()):
+            node = self._as_long_as_registers(node)
+            extent = largest_extent(node)
+        unrolled = isinstance(node.tag, Unroll) and node.tag.factor is None
+        if extent is None or meets(node):
+            return node, most
+        if node.tag is None and extent * most <= MOST_REPEATED and indexes(node, indexed) and _remains(node, indexed):
+            return replace(node, tag=Unroll()), extent * most
+        return node, extent * most if unrolled else most
+
+    def _as_long_as_registers(self, loop: For) -> For:
+        """``for u in 0 .. (N + 3) // 4`` up to ``min(8, (N + 3) // 4)``, where N <= 32 and u indexes 8 registers."""
+        assert self.facts is not None
+        for name, indices in _places(loop):
+            for index, extent in zip(indices, self.extents.get(name, ()), strict=False):
+                if isinstance(extent, Const) and isinstance(index, Iter) and index.name == loop.variable:
+                    end = simplified(Binary("+", loop.lower, extent, int64))
+                    if self._is_below(loop.upper, end):
+                        return replace(loop, upper=Binary("min", end, loop.upper, int64))
+        return loop
+
+    def _is_below(self, bound: Expr, end: Expr) -> bool:
+        """Whether a bound, or the quotient that it is, is at most another one."""
+        assert self.facts is not None
+        match bound:
+            case Binary(op="//", left=dividend, right=Const() as by) if by.value > 0:
+                most = Binary("+", Binary("*", end, by, int64), number(int(by.value) - 1), int64)
+                return self.facts.nonnegative(Binary("-", most, dividend, int64))
+        return self.facts.nonnegative(Binary("-", end, bound, int64))
 
 
 def _remains(loop: For, buffers: frozenset[str]) -> bool:
@@ -321,7 +350,13 @@ def _from_zero(node: Node) -> Node:
 
 def indexes(loop: For, buffers: frozenset[str]) -> bool:
     """Whether a loop's variable is in an index of one of these buffers."""
+    return any(
+        name in buffers and any(loop.variable in variables(i) for i in indices) for name, indices in _places(loop)
+    )
+
+
+def _places(loop: For) -> list[tuple[str, tuple[Expr, ...]]]:
+    """The buffers that a loop stores to or loads from, with the indices."""
     stores = (store for store in walk(loop.body) if isinstance(store, Store))
     places = [(store.buffer, store.indices) for store in stores]
-    places += [(load.buffer, load.indices) for load in loads(loop.body)]
-    return any(name in buffers and any(loop.variable in variables(i) for i in indices) for name, indices in places)
+    return [*places, *((load.buffer, load.indices) for load in loads(loop.body))]

@@ -17,7 +17,7 @@ from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Parallel, Rank, Tag, TensorLoop, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.memory.races import pair_spots, race_at
 from tiramisu_py.proof.reductions.chains import Chains
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
@@ -116,13 +116,20 @@ def may_be_combined(program: Program, name: str) -> bool:
     for statement in program.statements_of(name):
         if statement.role is not Role.UPDATE:
             continue
-        if sets.size(statement.frame) != len(whole.point_iterators):
-            return True
+        terms = _axes_of_terms(statement, len(whole.iterators))
         for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
-            of_terms = sets.involves_axes(form, len(whole.iterators), len(whole.over))
-            if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
+            if sets.axes_of(form) & terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
                 return True
     return False
+
+
+def _axes_of_terms(statement: Statement, dimensions: int) -> set[int]:
+    """The axes of an update's frame on which its term depends, and those that are tied to them."""
+    found = {axis for form in sets.outputs(statement.point)[dimensions:] for axis in sets.axes_of(form)}
+    for tied in sets.tied_axes(statement.instances):
+        if tied & found:
+            found |= tied
+    return found
 
 
 def _all_out_of_order(flow: Flow, name: str, neighbours: bool) -> Iterator[Pairs]:

@@ -75,7 +75,7 @@ class LevelReads:
 def recurrence(program: Program, own: Sequence[Statement], source: str, iterator: str) -> Recurrence:
     """A computation as a recurrence along one of its indices; raises `CommandError` for what is none."""
     declared = program.algorithm.computations[source]
-    _check_plain(program, own, declared)
+    _check_plain(program, own, declared, iterator)
     if iterator not in declared.iterators:
         raise CommandError(f"{iterator} is not an index of {source}: choose one of {', '.join(declared.iterators)}")
     axis = declared.iterators.index(iterator)
@@ -99,7 +99,7 @@ def recurrence(program: Program, own: Sequence[Statement], source: str, iterator
     return Recurrence(source, iterator, axis, tuple(own), high, loops, first)
 
 
-def _check_plain(program: Program, own: Sequence[Statement], declared: Computation) -> None:
+def _check_plain(program: Program, own: Sequence[Statement], declared: Computation, iterator: str) -> None:
     """Refuse what is not computed by values of its own, in memory of its own."""
     source = declared.name
     if declared.is_reduction or any(statement.role is not Role.VALUE or statement.is_call for statement in own):
@@ -109,8 +109,9 @@ def _check_plain(program: Program, own: Sequence[Statement], declared: Computati
     if declared.group:
         others = ", ".join(each.name for each in program.algorithm.together(declared.group) if each.name != source)
         raise CommandError(
-            f"{source} is computed together with {others}, which its levels need: make them one recurrence of several "
-            "values, whose levels are kept together"
+            f"{source} is computed together with {others}, which its levels need, and recompute is for one recurrence: "
+            f"declare them as one of several values, f.computation({source!r}, ..., lambda {source}: (..., ...)), or "
+            f"put its levels in a file, {source}.offload({iterator}), which takes each by itself"
         )
     if any(statement.target != source for statement in own):
         raise CommandError(f"{source} is kept in several places already: give recompute first")
@@ -204,8 +205,9 @@ def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence, wi
         return found
     raise CommandError(
         f"{reader.handle} reads levels of {of.source} that no loop of it walks through ({nest(program, reader)}): "
-        "each iteration of a loop is to read a constant number of levels, one after another; what reads single levels, "
-        f"such as the last one, is a computation of its own"
+        "each iteration of a loop is to read a constant number of levels, at constant distances from its index. Give "
+        "it the level that it reads as an index, and reverse(...) that loop where the last level comes first; what "
+        "reads single levels, such as the last one, is a computation of its own"
     )
 
 
