@@ -85,3 +85,22 @@ def test_softmax_and_layer_norm_load_each_row_early() -> None:
     assert "e.prefetch(x, p0, 1)" in tm.recipes.blocks(run, on=tm.cores()).splitlines()
     _, run = module_of("layer_norm").normalised()
     assert "centred.prefetch(x, p0, 1)" in tm.recipes.blocks(run, on=tm.cores()).splitlines()
+
+
+@tm.jit
+def lifted(X, Y, LANES: tl.constexpr):
+    """One program for all elements: what it reads once has no axes."""
+    lane = tl.arange(0, LANES)
+    first = tl.load(X[0])
+    x = tl.load(X[lane], mask=lane < X.shape[0], other=0)
+    tl.store(Y[lane], x - first, mask=lane < X.shape[0])
+
+
+def test_an_element_without_axes_is_no_row() -> None:
+    f = tm.Function("lifted", params=[N], assume="1 <= N <= 16")
+    x, y = f.input("x", tm.float32, [N]), f.array("y", tm.float32, [N])
+    run = lifted[1](x, y, LANES=16)
+    f.outputs(y)
+    tm.recipes.blocks(run, on=tm.cores())
+    given = np.arange(13, dtype=np.float32) + 5
+    np.testing.assert_array_equal(f.compile()(given), given - 5)

@@ -190,6 +190,18 @@ def contents(node: Node) -> set[Any]:
     return found.union(*map(traversal.kinds, expressions(node)))
 
 
+def without_comments(node: Node) -> Node:
+    """The statement without its comments."""
+    return EMPTY if isinstance(node, Comment) else block([with_children(node, without_comments)])
+
+
+def without_prefetches(node: Node) -> Node:
+    """The statement without its prefetches: the few iterations of an epilogue or a partial tile have no use of them."""
+    if isinstance(node, Prefetch):
+        return EMPTY
+    return block([with_children(node, without_prefetches)]) if Prefetch in contents(node) else node
+
+
 def all_expressions(node: Node) -> Iterator[Expr]:
     """Every node of every expression in a statement and those inside."""
     for statement in walk(node):

@@ -96,4 +96,5 @@ def _reads_along(run: KernelRun, reader: ProgramValue, value: ProgramValue) -> b
     ways = {each.name for each in (*list(reader.domain)[-1:], *terms_of(run, reader))}
     parts: Sequence[Expr] = (reader.expr, *(each for each in (reader.where,) if each is not None))
     reads = [each for part in parts for each in accesses(part) if each.source == value.name]
-    return bool(reads) and all(isinstance(each.indices[-1], Iter) and each.indices[-1].name in ways for each in reads)
+    last = [each.indices[-1] if each.indices else None for each in reads]
+    return bool(reads) and all(isinstance(each, Iter) and each.name in ways for each in last)

@@ -35,6 +35,7 @@ from tiramisu_py.ir.rewriting import (
     variables,
     walk,
     with_children,
+    without_prefetches,
 )
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
@@ -149,7 +150,7 @@ def _in_one_dimension(node: Node, conditions: Conditions, later: Conditions) -> 
     if not crossing or not any(_has_versions(node, key) for key in conditions):
         return _partial(node, conditions)
     versions = _partial(simplify(_specialised(node, crossing)), conditions)
-    return If(_all(crossing), versions, with_plain_strips(without_versions(node)))
+    return If(_all(crossing), versions, with_plain_strips(without_versions(without_prefetches(node))))
 
 
 def _has_versions(node: Node, key: Key) -> bool:

@@ -16,7 +16,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, Node
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import EMPTY, walk, with_children
+from tiramisu_py.ir.rewriting import EMPTY, block, walk, with_children
 from tiramisu_py.program.loops import MOST_STRIPS, Vector
 from tiramisu_py.records import dataclass
 
@@ -53,10 +53,17 @@ class StripTile:
         return (self.extent, self.width) == (other.extent, other.width) and same.is_constant and same.constant == 0
 
     def cut(self, loop: For, strips: int) -> Node:
-        """The loop if that many of its strips are there."""
-        end = simplified(Binary("+", self.lower, number(strips * self.width), int64))
-        upper = end if self.padded else Binary("min", end, self.rest, int64)
-        return replace(loop, upper=upper) if strips else EMPTY
+        """The loop if that many of its strips are there: all but the last are whole, and the last if it is padded."""
+        if not strips or self.padded:
+            return replace(loop, upper=self._after(strips)) if strips else EMPTY
+        last = replace(loop, upper=Binary("min", self._after(strips), self.rest, int64))
+        if strips == 1:
+            return last
+        whole = self._after(strips - 1)
+        return block([replace(loop, upper=whole), replace(last, lower=whole)])
+
+    def _after(self, strips: int) -> Expr:
+        return simplified(Binary("+", self.lower, number(strips * self.width), int64))
 
 
 @kept_on_node

@@ -4,9 +4,12 @@ Before: ``if (R - 8*r0 >= 8) ... else for r1 in 0 .. min(8, R - 8*r0): ...``. Af
 8*r0 >= 7) for r1 in 0 .. 7: ... else if (R - 8*r0 >= 6) for r1 in 0 .. 6: ...`` and so on, down to one iteration, so
 that partial tiles are unrolled, too.
 
-By vectors, of a loop of 16 lanes: ``if (M - 64*j0 >= 49) for j in 0 .. min(64, M - 64*j0): S else if (M - 64*j0 >= 33)
-for j in 0 .. min(48, M - 64*j0): S`` and so on, down to one vector, so that no vector is computed that is not there. A
-loop padded to whole vectors has a constant trip count in each version: 64, 48, 32, 16.
+By vectors, of a loop of 16 lanes: ``if (M - 64*j0 >= 49) for j in 0 .. 48: S, for j in 48 .. min(64, M - 64*j0): S
+else if (M - 64*j0 >= 33) for j in 0 .. 32: S, for j in 32 .. min(48, M - 64*j0): S`` and so on, down to one vector, so
+that no vector is computed that is not there, and only the last one has a mask. A loop padded to whole vectors has a
+constant trip count in each version: 64, 48, 32, 16.
+
+Versions have no prefetches: a partial tile is mostly the last of its row, and they would be a sixth of the text.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Assign, Deferred, For, Node, Store
 from tiramisu_py.ir.arithmetic.linear import Key, difference, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import children, walk, with_children
+from tiramisu_py.ir.rewriting import children, walk, with_children, without_prefetches
 from tiramisu_py.passes.loops.full_tile import at_least, full_tile
 from tiramisu_py.passes.loops.strip_tile import StripTile, strip_tile, strip_tiles
 from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
@@ -71,7 +74,7 @@ def _by_iterations(node: Node, condition: Expr) -> Iterator[Version]:
     count = 0
     for short in range(1, min(_extents(node, condition))):
         test = simplified(Binary(">=", condition.left, number(most - short), bool_))
-        version = simplify(_shortened(node, key, short))
+        version = simplify(without_prefetches(_shortened(node, key, short)))
         count += _statements(version)
         if count > MOST_COPIES:
             return
@@ -161,7 +164,10 @@ def by_vectors(node: Node, conditions: Conditions) -> TileVersions | None:
     own = {tile.full.key(): tile.full for tile in beside}
     only_padded = set(own) == {first.full.key()} and first.padded
     partial = [
-        (first.holds((strips - 1) * first.width + 1), without_versions(_of_strips(node, first, strips)))
+        (
+            first.holds((strips - 1) * first.width + 1),
+            without_versions(without_prefetches(_of_strips(node, first, strips))),
+        )
         for strips in range(1, first.extent // first.width + (0 if only_padded else 1))
     ]
     return TileVersions(own, partial, _of_strips(node, first, 0))

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefetch, Store
+from tiramisu_py.ir import Assign, Deferred, For, If, Let, Node, Store
 from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import Substitution, simplified, simplify
 from tiramisu_py.ir.properties import no_unrolled_loop
-from tiramisu_py.ir.rewriting import EMPTY, Names, block, contents, walk, with_children
+from tiramisu_py.ir.rewriting import EMPTY, Names, block, contents, walk, with_children, without_comments
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.tile_versions import is_special
 from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
@@ -143,16 +143,6 @@ def _vector_loops(node: Node) -> int:
         elif isinstance(inner, For):
             found += inner.left or inner.step > 1
     return found
-
-
-def without_comments(node: Node) -> Node:
-    """The statement without its comments."""
-    return EMPTY if isinstance(node, Comment) else block([with_children(node, without_comments)])
-
-
-def without_prefetches(node: Node) -> Node:
-    """The statement without its prefetches: an epilogue's few iterations leave them to the vectors."""
-    return EMPTY if isinstance(node, Prefetch) else block([with_children(node, without_prefetches)])
 
 
 def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:

@@ -15,9 +15,9 @@ from tiramisu_py.ir import Block, For, If, Let, Mask, Node
 from tiramisu_py.ir.arithmetic.facts import decide
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import Names, block, contents, substitute, with_children
+from tiramisu_py.ir.rewriting import Names, block, contents, substitute, with_children, without_comments
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.loops.unroll import extent_of, without_comments
+from tiramisu_py.passes.loops.unroll import extent_of
 from tiramisu_py.records import dataclass
 
 

@@ -45,9 +45,11 @@ from tiramisu_py.ir.rewriting import (
     variables,
     walk,
     with_children,
+    without_comments,
+    without_prefetches,
 )
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.loops.unroll import extent_of, repeated, strip_end, without_comments, without_prefetches
+from tiramisu_py.passes.loops.unroll import extent_of, repeated, strip_end
 from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
 from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
 from tiramisu_py.passes.vectors.idioms import with_idioms
