@@ -23,7 +23,11 @@ def test_a_layer_is_taken_in_its_fastest_way_which_is_measured_once(tmp_path: Pa
     assert times == sorted(times) and times[0] > 0
     assert again.measured == best.measured, "the database has them"
     head = best.explain(graph).split("\n")[:3]
-    assert head[0] == "choices, measured:" and head[1].endswith("ms, taken") and "tiles of 8 vectors" in head[2]
+    assert (
+        head[0] == f"choices, measured on {graph}:"
+        and head[1].endswith("ms, taken")
+        and "tiles of 8 vectors" in head[2]
+    )
     run = best.on(graph)
     assert run.machine.tile == 8
     assert any("compact" in line for line in best.explain().split("\n")) or "compact" not in head[1]

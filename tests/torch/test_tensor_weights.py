@@ -134,18 +134,40 @@ def test_a_graph_that_outlives_the_cache_has_its_weights(tmp_path: Path) -> None
     check_equal([each.grad for each in model.parameters()], [each.grad for each in expected.parameters()])
 
 
-def test_a_disk_that_dies_is_said_by_the_next_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_dies_is_said_by_the_next_pass_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(_: int) -> None:
         raise OSError(errno.EIO, "input/output error")
 
     model, x = layers(), torch.ones(32, 64)
-    with offload(model, on_disk(tmp_path), least=LEAST, weights=True) as cache:
-        monkeypatch.setattr(os, "fdatasync", broken)
-        with pytest.raises(tm.KernelError, match=r"cannot be written to: .*input/output error"):
-            for _ in range(2):
-                model(x)
-                cache.wait()
+    opened = offload(model, on_disk(tmp_path), least=LEAST, weights=True)
+    cache = opened.__enter__()
+    monkeypatch.setattr(os, "fdatasync", broken)
+    with pytest.raises(tm.KernelError, match=r"(cannot|could not) be written.*input/output error"):
+        model(x)
+        cache.wait()
+    with pytest.raises(tm.KernelError, match=r"cannot be written to: .*input/output error"):
+        model(x)
+    with pytest.raises(tm.KernelError, match=r"weights in .* could not be written: .*input/output error"):
+        cache.wait()
+    with pytest.raises(tm.KernelError, match=r"could not be written: .*; those of the model may be wrong"):
+        opened.__exit__(None, None, None)
     assert all(each.untyped_storage().nbytes() for each in model.parameters())
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_parameter_that_is_changed_before_the_backward_pass_is_the_error_of_pytorch(
+    weights: bool, tmp_path: Path
+) -> None:
+    model = layers()
+    with offload(model, on_disk(tmp_path), least=LEAST, weights=weights):
+        kept = model(torch.ones(32, 64)).square().mean()
+        with torch.no_grad():
+            for each in model.parameters():
+                each.add_(1.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation: a tensor of shape"):
+            kept.backward()
 
 
 def test_weights_that_are_not_on_the_host_are_refused_by_name(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ class Layer:
     ) -> None:
         #: What `tuned` has measured, the fastest way first.
         self.measured: tuple[MeasuredWay, ...] = ()
+        self._measured_on = ""
         self.name, self.trace, self.dtype, self.rewrites = name, trace, dtype, rewrites
         made = emitted(trace, name, dtype)
         self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
@@ -181,7 +182,7 @@ class Layer:
         found.sort(key=lambda each: each[0].seconds)
         best, way = found[0]
         taken_as = Layer(self.name, self.trace, self.dtype, way.rewrites, self._counted)
-        taken_as.measured = tuple(each for each, _ in found)
+        taken_as.measured, taken_as._measured_on = tuple(each for each, _ in found), str(graph)
         return taken_as
 
     def explain(self, graph: Graph | None = None) -> str:
@@ -193,7 +194,7 @@ class Layer:
             return "\n".join([*self._choices(graph), self.chosen_for(graph).explain()])
         f = self.function
         inverses = list(map(str, gathered(f)))
-        done = scheduled(f)
+        done = scheduled(f, self._tile)
         later = [("canonical loops", [*inverses, *done.loops]), ("typed products", done.products)]
         later += [("traversals", done.traversals), ("the rest", done.rest)]
         listed = [(word, "\n".join(f"  {line}" for line in lines) or "  none") for word, lines in later]
@@ -204,7 +205,11 @@ class Layer:
         self.check(graph)
         if self.measured:
             first, *others = map(str, self.measured)
-            return ["choices, measured:", f"  {first}, taken", *(f"  {each}" for each in others)]
+            return [
+                f"choices, measured on {self._measured_on}:",
+                f"  {first}, taken",
+                *(f"  {each}" for each in others),
+            ]
         if not self._counted:
             return [f"choices on {graph}:", "  none: no rewrite is declared as 'count'"]
         works = self._works(graph)

@@ -87,12 +87,14 @@ def _checked(model: Any, folder: Any, least: int, ahead: int, adapt: bool, devic
             raise ArgumentError(f"{name} is on {kind}, and offload keeps activations of a CPU or of CUDA devices")
     if len(kinds) > 1:
         raise ArgumentError(f"{kinds['cpu']} is on the CPU and {kinds['cuda']} on a GPU: give a model of one of them")
-    store = _store(folder, "cuda" in kinds, device)
-    if not weights:
-        return TensorCache(model, store, least, ahead, adapt)
-    if isinstance(folder, Memory):
+    if weights and isinstance(folder, Memory):
         raise ArgumentError(f"weights=True of offload maps parameters from a file: give a folder, not {folder}")
-    return TensorCache(model, store, least, ahead, adapt, FileWeights(model, folder, least))
+    store = _store(folder, "cuda" in kinds, device)
+    try:
+        return TensorCache(model, store, least, ahead, adapt, FileWeights(model, folder, least) if weights else None)
+    except BaseException:
+        store.close()
+        raise
 
 
 def _store(folder: Any, is_on_gpu: bool, device: str) -> TensorStore:

@@ -18,7 +18,17 @@ from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.records import dataclass
 from tiramisu_py.torch.functions import _torch
 from tiramisu_py.torch.offload_choice import last_offloaded
-from tiramisu_py.torch.tensor_stores import PAGE, GpuBytes, HostBytes, StorePlace, TensorBytes, TensorStore, whole_pages
+from tiramisu_py.torch.tensor_stores import (
+    PAGE,
+    GpuBytes,
+    HostBytes,
+    KeptTensor,
+    StorePlace,
+    TensorBytes,
+    TensorStore,
+    changed_in_place,
+    whole_pages,
+)
 from tiramisu_py.torch.tensor_weights import FileWeights, SavedWeight
 
 
@@ -194,7 +204,7 @@ class TensorCache:
         if self.weights is not None and self.weights.has(plain):
             return self.weights.saved(plain)
         if not self._is_stored(plain):
-            return plain
+            return KeptTensor(plain, plain._version)
         stage = self._stage
         if self._is_new_step(stage):
             self._begin_step(stage)
@@ -212,8 +222,8 @@ class TensorCache:
         """The tensor that the graph has kept."""
         if isinstance(kept, SavedWeight) and self.weights is not None:
             return self.weights.asked(kept, self.ahead)
-        if not isinstance(kept, Saved):
-            return kept
+        if isinstance(kept, KeptTensor):
+            return kept.unchanged()
         self._settle()
         order = self._order.setdefault(kept.stage, [])
         if not order:
@@ -333,10 +343,7 @@ class TensorCache:
             self.forwarded += 0 if content.stays else content.size
             content.was_changed |= content.source._version != content.version
         if content.was_changed:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"a tensor of shape {saved.shape} was changed after it was saved; compute it into a new one"
-            )
+            raise changed_in_place(saved.shape)
         flat = content.data if content.data is not None else self._loaded(content)
         whole = flat[: flat.numel() // saved.dtype.itemsize * saved.dtype.itemsize].view(saved.dtype)
         return torch.as_strided(whole, saved.shape, saved.strides, whole.storage_offset() + saved.offset)
@@ -466,9 +473,11 @@ class TensorCache:
     def close(self) -> None:
         """Let no store wait: what graphs still keep stays where it is stored until they are gone."""
         self._store.close()
-        if self.weights is not None:
-            self.weights.close()
-        self._settle()
+        try:
+            if self.weights is not None:
+                self.weights.close()
+        finally:
+            self._settle()
 
 
 def _difference(there: tuple[tuple[str, tuple[int, ...]], ...], here: tuple[tuple[str, tuple[int, ...]], ...]) -> str:

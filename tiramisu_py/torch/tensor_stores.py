@@ -18,10 +18,34 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tiramisu_py.records import dataclass
+
 Bytes = npt.NDArray[np.uint8]
 
 #: Places are whole pages.
 PAGE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class KeptTensor:
+    """A tensor that stays in memory, as a graph keeps it, and how often it had been changed by then."""
+
+    tensor: Any
+    version: int
+
+    def unchanged(self) -> Any:
+        """The tensor; raises PyTorch's error if it was changed since, which PyTorch does not look for beside hooks."""
+        if self.tensor._version != self.version:
+            raise changed_in_place(tuple(self.tensor.shape))
+        return self.tensor
+
+
+def changed_in_place(shape: tuple[int, ...]) -> RuntimeError:
+    """The error of PyTorch for a tensor that a backward pass needs as it was."""
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"a tensor of shape {shape} was changed after it was saved; compute it into a new one"
+    )
 
 
 class TensorBytes(Protocol):

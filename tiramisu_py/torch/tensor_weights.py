@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.errors import ArgumentError
+from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.records import dataclass
 from tiramisu_py.torch.functions import _torch
 from tiramisu_py.torch.tensor_files import check_folder, reserve, unnamed_file
-from tiramisu_py.torch.tensor_stores import whole_pages
+from tiramisu_py.torch.tensor_stores import KeptTensor, whole_pages
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,9 @@ class MappedPages:
 
 
 @dataclass(frozen=True, eq=False)
-class SavedWeight:
+class SavedWeight(KeptTensor):
     """A parameter, or a view of one, as a graph keeps it, and the address of its storage."""
 
-    tensor: Any
     address: int
 
 
@@ -116,7 +115,7 @@ class FileWeights:
         address = tensor.untyped_storage().data_ptr()
         if address != self._last:
             self._before[address], self._last = self._last, address
-        return SavedWeight(tensor, address)
+        return SavedWeight(tensor, tensor._version, address)
 
     def asked(self, kept: SavedWeight, ahead: int) -> Any:
         """The tensor again, which a backward pass asks for: it and those saved before it are read ahead."""
@@ -127,7 +126,7 @@ class FileWeights:
                 break
             os.posix_fadvise(self._file, pages.offset, pages.size, os.POSIX_FADV_WILLNEED)
             address = self._before.get(address) if address is not None else None
-        return kept.tensor
+        return kept.unchanged()
 
     def _pages_of(self, module: Any) -> list[MappedPages]:
         addresses = {each.untyped_storage().data_ptr() for each in module.parameters(recurse=False)}
@@ -157,11 +156,22 @@ class FileWeights:
         return self._error
 
     def wait(self) -> None:
-        """Wait until all pages that were to be given back are."""
+        """Wait until all pages that were to be given back are; raises `KernelError` if the disk refused some."""
         self._worker.submit(lambda: None).result()
+        self._raise_error()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise KernelError(
+                f"weights=True of offload: weights in {self._folder} could not be written: {self._error}; those of the "
+                "model may be wrong"
+            ) from self._error
 
     def close(self) -> None:
-        """Put the parameters into memory of their own again; the file is gone with the last tensor that is in it."""
+        """Put the parameters into memory of their own again; the file is gone with the last tensor that is in it.
+
+        Raises `KernelError` if the disk has refused to write some.
+        """
         self._worker.shutdown()
         torch = self._torch
         moved = dict[int, Any]()
@@ -172,3 +182,4 @@ class FileWeights:
         self._set(moved)
         self._pages, self._map = {}, None
         os.close(self._file)
+        self._raise_error()

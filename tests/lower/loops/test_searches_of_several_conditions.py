@@ -87,6 +87,31 @@ def test_a_table_of_places_in_a_table_is_read_inside_only() -> None:
         np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.parametrize("dtype", [tm.int8, tm.uint8, tm.int32, tm.uint32], ids=str)
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda own, t, high: own + high // 2 > p,
+        lambda own, t, high: 3 - own < p,
+        lambda own, t, high: 2 * own > p,
+        lambda own, t, high: t[tm.clip(own + 1, 0, 3)] > p,
+    ],
+    ids=["sum", "difference", "product", "index"],
+)
+def test_arithmetic_that_may_wrap_is_not_searched(condition: Callable[[Any, Any, int], Any], dtype: Any) -> None:
+    """The elements rise; what is computed from them in their type may fall, and in int64 it rises as they do."""
+    low, high = dtype.limits
+    values = np.array([max(low, -2), 0, 1, high // 2, high - 1, high], dtype.numpy)
+    for wide in (False, True):
+        f = tm.Function("wrapped", params=[N, M])
+        a, t = f.input("a", dtype, [N], monotone=True), f.input("t", tm.int32, [4], monotone=True)
+        where = condition(tm.cast(tm.int64, a[n]) if wide else a[n], t, high)
+        f.outputs(f.reduction("y", {p: M}, {n: N}, tm.sum, 1.0 * n + 1, where=where))
+        assert f.check().ok and ("_step_half" in f.show("pseudocode")) == wide
+        given = {"a": values, "t": np.arange(4, dtype=np.int32)}
+        np.testing.assert_array_equal(f.evaluate(**given, M=3, as_scheduled=True), f.evaluate(**given, M=3))
+
+
 @pytest.mark.parametrize("searched", [True, False])
 def test_lanes_stay_where_no_search_is_made(searched: bool) -> None:
     f = tm.Function("lanes", params=[N, M])

@@ -165,10 +165,15 @@ def _extremum(op: str) -> Callable[[Expr, Expr], Expr]:
 
 @deep
 def _direction(e: Expr, variable: str, never_falls: NeverFalls) -> int | None:
-    """1 if an expression never falls with a variable, -1 if it never rises, 0 without it; None if that is not known."""
+    """1 if an expression never falls with a variable, -1 if it never rises, 0 without it; None if that is not known.
+
+    Sums and products of narrower types than int64 may wrap.
+    """
     if variable not in variables(e):
         return 0
     inner = narrowest(e)
+    if isinstance(inner, Binary) and inner.op in ("+", "-", "*") and inner.dtype != int64:
+        return None
     match inner:
         case Iter():
             return 1
