@@ -23,7 +23,7 @@ def test_each_thread_of_a_row_has_the_largest_value_so_far(tagged_first: bool) -
     assert report.ok, report
     text = f.show("pseudocode")
     assert "barrier" not in text and "shared memory" not in text
-    assert "allocate top[1, 4] in registers" in text
+    assert "allocate top[] in registers" in text
     simulated = f.compile(device="simulator", sanitize=True)
     for steps, count in SIZES:
         a, z = numbers(steps, count)
