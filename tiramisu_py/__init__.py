@@ -12,10 +12,6 @@ from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
     from tiramisu_py import boundary, graphs, patterns, progress, queries, recipes, sparse
-    from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
-    from tiramisu_py.algorithm.declarations import max_ as max
-    from tiramisu_py.algorithm.declarations import min_ as min
-    from tiramisu_py.algorithm.declarations import sum_ as sum
     from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter, Param, cast, select
     from tiramisu_py.algorithm.functions import (
         absolute,
@@ -60,6 +56,10 @@ if TYPE_CHECKING:
         trunc,
         where,
     )
+    from tiramisu_py.algorithm.operators import Operator, argmax, argmin, logical_and, logical_or, product
+    from tiramisu_py.algorithm.operators import max_ as max
+    from tiramisu_py.algorithm.operators import min_ as min
+    from tiramisu_py.algorithm.operators import sum_ as sum
     from tiramisu_py.algorithm.types import (
         DType,
         bfloat16,
@@ -225,7 +225,7 @@ if TYPE_CHECKING:
 front(
     __name__,
     {
-        "tiramisu_py.algorithm.declarations": (
+        "tiramisu_py.algorithm.operators": (
             "Operator, argmax, argmin, logical_and, logical_or, product, max_ as max, min_ as min, sum_ as sum"
         ),
         "tiramisu_py.algorithm.expressions": "Expr, ExternFunction, Iter, Param, cast, select",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.interpret import InterpretError, run
 from tiramisu_py.ir import (
     Allocate,

@@ -26,8 +26,8 @@ from tests.programs.ranks.sums import (
 )
 from tests.programs.ranks.sums import number as a_number
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Param, binary
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.interpret import InterpretError, interpret_ranks
 from tiramisu_py.ir import Allocate, AllReduce, Block, If, LoopFunction, Node, ProcessGrid, Store
 from tiramisu_py.lower import lower

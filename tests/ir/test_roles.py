@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from tiramisu_py import ir
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32, int64
 from tiramisu_py.algorithm.words.stages import extern_stage, reads, writes
 from tiramisu_py.ir import Node, rewriting

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import float32, int64
 from tiramisu_py.backends.c.expressions.scope import NamedArray

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import DType, bool_, float32, float64, int32, int64
 from tiramisu_py.ir import (
     Allocate,

@@ -12,8 +12,8 @@ import pytest
 
 from tests.programs.loop_ir.short_names import function, given, load, loop, number, result, size, store, updated, var
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import bool_, float32, int32, int64
 from tiramisu_py.interpret import run
 from tiramisu_py.ir import Allocate, ArrayArgument, Block, For, If, LoopFunction, Node, Store

@@ -10,9 +10,10 @@ import numpy as np
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param, as_expr
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.interpret import run

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.programs.drafts import Draft
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter, Param, select
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.errors import Violation
 from tiramisu_py.function.handles.computations import Computation, Reduction

@@ -8,8 +8,8 @@ import pytest
 
 from tests.programs.drafts import Draft
 from tests.programs.stories import K, M, N, blur, i, j, k, k0, k1, product, r, refusal, stages
-from tiramisu_py.algorithm.declarations import Operator, max_, sum_
 from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.algorithm.operators import Operator, max_, sum_
 from tiramisu_py.algorithm.types import float32, int32, int64
 from tiramisu_py.errors import LegalityError
 from tiramisu_py.program.loops import Combine

@@ -9,8 +9,8 @@ import pytest
 from tests.programs.drafts import Draft
 from tests.programs.stories import K, M, N, blur, c, i, j, k, kinds, r, r0, r1, refusal, written
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter, select
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32, int32
 from tiramisu_py.program.storage import Buffer
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import (
     Expr,
     ExternFunction,
@@ -23,6 +22,7 @@ from tiramisu_py.algorithm.expressions import (
     tuple_value,
 )
 from tiramisu_py.algorithm.names import check_callable, check_extern_name, check_name
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 from tiramisu_py.public_calls import own_call

@@ -8,7 +8,8 @@ from itertools import combinations
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Determinism
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.operators import Determinism
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.ordering import shared

@@ -23,11 +23,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, sum_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.domain import with_size
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.terms_of_sums import sizes_of_terms, with_terms
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
 
 

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Computation as Declared
-from tiramisu_py.algorithm.declarations import Operator, Origin, Stored
+from tiramisu_py.algorithm.declarations import Origin, Stored
 from tiramisu_py.algorithm.declare.declare import (
     as_dtype_of,
     check_free,
@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.declare.declare import (
 )
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Expr, Iter, Operand
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.scheduled import Scheduled

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, overload
 
 from tiramisu_py.algorithm import declarations
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
 from tiramisu_py.algorithm.declare.declare_scan import declare_scan
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
@@ -15,6 +14,7 @@ from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.words.scattering import ScatteredTerm, scatter

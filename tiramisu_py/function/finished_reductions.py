@@ -11,10 +11,10 @@ from dataclasses import field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, Operand, as_expr, binary, call, cast, select
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CallError, DeclarationError
 from tiramisu_py.records import dataclass
@@ -172,35 +172,35 @@ def _quotient(steps: Steps, total: Expr) -> Expr:
 
 
 def _mean(steps: Steps) -> Computation:
-    total = steps.reduction("sum", declarations.sum_, cast(steps.wide, steps.term))
+    total = steps.reduction("sum", operators.sum_, cast(steps.wide, steps.term))
     return steps.result(cast(steps.narrow, _quotient(steps, total)))
 
 
 def _var(steps: Steps) -> Computation:
     term = cast(steps.wide, steps.term)
-    mean = steps.value("mean", _quotient(steps, steps.reduction("sum", declarations.sum_, term)))
+    mean = steps.value("mean", _quotient(steps, steps.reduction("sum", operators.sum_, term)))
     apart = binary("-", term, mean)
-    squares = steps.reduction("squares", declarations.sum_, binary("*", apart, apart))
+    squares = steps.reduction("squares", operators.sum_, binary("*", apart, apart))
     return steps.result(cast(steps.narrow, _quotient(steps, squares)))
 
 
 def _norm(steps: Steps) -> Computation:
     term = cast(steps.wide, steps.term)
-    squares = steps.reduction("squares", declarations.sum_, binary("*", term, term))
+    squares = steps.reduction("squares", operators.sum_, binary("*", term, term))
     root = select(binary("==", squares, 0), cast(steps.wide, 0), call("sqrt", squares))  # its derivative at 0 is 0
     return steps.result(cast(steps.narrow, root))
 
 
 def _logsumexp(steps: Steps) -> Computation:
     term = cast(steps.wide, steps.term)
-    top = steps.reduction("top", declarations.max_, term)
+    top = steps.reduction("top", operators.max_, term)
     shift = select(call("isfinite", top), top, cast(steps.wide, 0))
-    power = steps.reduction("power", declarations.sum_, call("exp", binary("-", term, shift)))
+    power = steps.reduction("power", operators.sum_, call("exp", binary("-", term, shift)))
     return steps.result(cast(steps.narrow, binary("+", call("log", power), shift)))
 
 
-any_ = Finished("any", _of_truths(declarations.logical_or))
-all_ = Finished("all", _of_truths(declarations.logical_and))
+any_ = Finished("any", _of_truths(operators.logical_or))
+all_ = Finished("all", _of_truths(operators.logical_and))
 mean = Finished("mean", _mean)
 var = Finished("var", _var)
 norm = Finished("norm", _norm)

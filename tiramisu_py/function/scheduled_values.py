@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py import interpret, ir
-from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues
+from tiramisu_py.algorithm.operators import Determinism
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.proof import Report
 from tiramisu_py.proof.reductions.grades import tensorized

@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import no_operator
 from tiramisu_py.algorithm.declare.groups import Draft, declare_group, draft
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Expr, Operand
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import DType, as_dtype, component_types
 from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value

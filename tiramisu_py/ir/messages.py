@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.statement import SendMode

@@ -8,7 +8,7 @@ from dataclasses import asdict, field
 from functools import cached_property
 from typing import Any
 
-from tiramisu_py.algorithm.declarations import Determinism
+from tiramisu_py.algorithm.operators import Determinism
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.superfluous import superfluous

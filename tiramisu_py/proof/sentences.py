@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
@@ -33,8 +33,8 @@ from tiramisu_py.proof.violations.repairs import divisors
 _ALGORITHM = "every read is inside its array, and every recurrence ends"
 
 _KNOWN = (
-    declarations.sum_, declarations.product, declarations.min_, declarations.max_,
-    declarations.logical_and, declarations.logical_or,
+    operators.sum_, operators.product, operators.min_, operators.max_,
+    operators.logical_and, operators.logical_or,
 )  # fmt: skip
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import islpy as isl
 
-from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.algorithm.declare import soundness
 from tiramisu_py.algorithm.declare.soundness import ValueSets
+from tiramisu_py.algorithm.operators import Determinism
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program

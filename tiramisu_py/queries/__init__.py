@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py.algorithm.declarations import Algorithm, Determinism, value_names
+    from tiramisu_py.algorithm.declarations import Algorithm, value_names
     from tiramisu_py.algorithm.declarations import Computation as Declared
     from tiramisu_py.algorithm.declarations import Input as DeclaredInput
     from tiramisu_py.algorithm.declare.assumptions import verify_facts
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.evaluate.drawn_arguments import SMALL
     from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments as drawn_arguments
     from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Select, as_expr
+    from tiramisu_py.algorithm.operators import Determinism
     from tiramisu_py.algorithm.traversal import accesses, iterators, kinds, rewrite, walk
     from tiramisu_py.algorithm.types import TupleType
     from tiramisu_py.counting.amounts import Amount, Communication
@@ -101,14 +102,13 @@ if TYPE_CHECKING:
 front(
     __name__,
     {
-        "tiramisu_py.algorithm.declarations": (
-            "Algorithm, Computation as Declared, Determinism, Input as DeclaredInput, value_names"
-        ),
+        "tiramisu_py.algorithm.declarations": "Algorithm, Computation as Declared, Input as DeclaredInput, value_names",
         "tiramisu_py.algorithm.declare.assumptions": "verify_facts",
         "tiramisu_py.algorithm.domains.extents_from_arguments": "extent_value, infer_params, params_of, shape_value",
         "tiramisu_py.algorithm.domains.scatters": "chosen_by_values, in_ranges_of_terms",
         "tiramisu_py.algorithm.evaluate.drawn_arguments": "SMALL, arguments as drawn_arguments",
         "tiramisu_py.algorithm.expressions": "Access, Binary, Call, Cast, Const, Select, as_expr",
+        "tiramisu_py.algorithm.operators": "Determinism",
         "tiramisu_py.algorithm.traversal": "accesses, iterators, kinds, rewrite, walk",
         "tiramisu_py.algorithm.types": "TupleType",
         "tiramisu_py.toolchain.calls.numpy_arrays": "ALIGNMENT",

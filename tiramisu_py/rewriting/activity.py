@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.algorithm.operators import argmax, argmin
 from tiramisu_py.algorithm.types import TupleType, array_names, component_types
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError

@@ -21,7 +21,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, sum_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.declare.declare import declare_input
 from tiramisu_py.algorithm.declare.shared_loops import shared_loops, upward_dims
 from tiramisu_py.algorithm.declare.soundness import ValueSets, box
@@ -31,6 +31,7 @@ from tiramisu_py.algorithm.domains.gathers import gathered, has_all_terms, is_in
 from tiramisu_py.algorithm.domains.runs import element_of, is_number_of_run, runs_of_values, told_axes
 from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Const, Expr, Iter, binary, select
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.traversal import accesses, iterators, mentions, rewrite, substitute, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.records import dataclass

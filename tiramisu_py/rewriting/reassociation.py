@@ -23,7 +23,7 @@ from math import prod
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, sum_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.declare.declare import declare_reduction
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.extents import extents_of
@@ -32,6 +32,7 @@ from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.terms_of_sums import sizes_of_terms, with_terms
 from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, as_typed, binary
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.traversal import accesses, mentions, rewrite, substitute
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError

@@ -10,11 +10,12 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Operator, Written
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Written
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_reduction
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.domains.domain import Domain
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, binary
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.reserved import WORDS
 from tiramisu_py.algorithm.traversal import accesses, merged, substitute
 from tiramisu_py.algorithm.types import DType

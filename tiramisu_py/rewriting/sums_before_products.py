@@ -20,13 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, DistinctOf, Input, sum_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, DistinctOf, Input
 from tiramisu_py.algorithm.declare.declare import declare_reduction
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.terms_of_sums import with_terms
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, binary
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.traversal import accesses, mentions, rewrite, substitute
 from tiramisu_py.errors import CommandError

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, sum_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.declare.declare import declare_input
 from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import component_types
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.activity import active_sources, array_of, check_operators, components, flows, needed_sources

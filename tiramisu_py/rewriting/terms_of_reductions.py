@@ -14,8 +14,9 @@ from collections.abc import Callable
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, product, sum_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Cast, Const, Expr, Iter, as_expr, binary, component, select
+from tiramisu_py.algorithm.operators import product, sum_
 from tiramisu_py.algorithm.types import component_types
 from tiramisu_py.rewriting.isl_expressions import condition_of
 from tiramisu_py.rewriting.partial_derivatives import times, where

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.programs.miniature import Handle, Small, iters, params
-from tiramisu_py.algorithm import declarations as decl
 from tiramisu_py.algorithm import functions as tm
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import cast, select
@@ -74,18 +74,18 @@ def test_a_given_type_is_the_type_in_which_a_recurrence_reads_itself() -> None:
 @pytest.mark.parametrize(
     ("op", "term", "expected"),
     [
-        (decl.sum_, np.int32(1), ty.int32),
-        (decl.sum_, np.float16(1), ty.float16),
-        (decl.sum_, k < 2, ty.int64),
-        (decl.product, k < 2, ty.int64),
-        (decl.max_, k < 2, ty.bool_),
-        (decl.logical_and, k < 2, ty.bool_),
-        (decl.min_, k, ty.int64),
+        (operators.sum_, np.int32(1), ty.int32),
+        (operators.sum_, np.float16(1), ty.float16),
+        (operators.sum_, k < 2, ty.int64),
+        (operators.product, k < 2, ty.int64),
+        (operators.max_, k < 2, ty.bool_),
+        (operators.logical_and, k < 2, ty.bool_),
+        (operators.min_, k, ty.int64),
     ],
     ids=str,
 )
 def test_a_reduction_has_the_type_of_its_terms_but_sums_of_conditions_count(
-    op: decl.Operator, term: Any, expected: ty.DType
+    op: operators.Operator, term: Any, expected: ty.DType
 ) -> None:
     assert Small("N").reduction("r", {i: N}, {k: N}, op, term).declared.dtype == expected
 
@@ -120,11 +120,11 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
     "a name twice": (lambda f: f.input("image", "int8", [N]), "'image' .*an input of f has it"),
     "the name of a parameter": (lambda f: f.computation("N", {i: 3}, 1), "'N' .*a parameter of f has it"),
     "a name that a reduction needs": (
-        lambda f: (f.input("r_init", "int8", [N]), f.reduction("r", {i: N}, {k: N}, decl.sum_, 1)),
+        lambda f: (f.input("r_init", "int8", [N]), f.reduction("r", {i: N}, {k: N}, operators.sum_, 1)),
         "'r_init' cannot be the name of a statement of the reduction r: an input of f has it",
     ),
     "a name that a reduction has": (
-        lambda f: (f.reduction("r", {i: N}, {k: N}, decl.sum_, 1), f.computation("r_update", {i: N}, 1)),
+        lambda f: (f.reduction("r", {i: N}, {k: N}, operators.sum_, 1), f.computation("r_update", {i: N}, 1)),
         "'r_update' cannot be the name of a computation: a statement of the reduction r has it",
     ),
     "a complex input": (lambda f: f.input("z", "complex64", [N]), "z: 'complex64' is not a scalar type"),
@@ -178,7 +178,7 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
     "a domain that is a number": (lambda f: f.computation("z", 12, 1), "the domain of z is 12; write a dict"),
     "an operator that is text": (lambda f: f.reduction("z", {i: N}, {k: N}, "+", 1), r"op= of z is '\+'; use tm.sum"),
     "a bitwise operator on floats": (
-        lambda f: f.reduction("z", {i: N}, {k: N}, decl.logical_or, 1.5), "tm.logical_or cannot combine the fl",
+        lambda f: f.reduction("z", {i: N}, {k: N}, operators.logical_or, 1.5), "tm.logical_or cannot combine the fl",
     ),
     "an operator with an identity that does not fit": (
         lambda f: f.reduction("z", {i: N}, {k: N}, tm.operator("far", tm.minimum, 999), 1, dtype="int8"),
@@ -190,10 +190,10 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
     ),
     "an operator that is no function": (lambda f: tm.operator("odd", 3, 0), "the operator odd needs a function"),
     "a term with an iterator that nothing declares": (
-        lambda f: f.reduction("z", {i: N}, {k: N}, decl.sum_, image(f)[i, j]), "z uses the iterator j",
+        lambda f: f.reduction("z", {i: N}, {k: N}, operators.sum_, image(f)[i, j]), "z uses the iterator j",
     ),
     "an iterator that is reduced over twice": (
-        lambda f: f.reduction("z", {i: N}, {iters("i")[0]: N}, decl.sum_, 1),
+        lambda f: f.reduction("z", {i: N}, {iters("i")[0]: N}, operators.sum_, 1),
         "the domain of z has the iterator i twice",
     ),
     "a bound that reads what is not declared": (

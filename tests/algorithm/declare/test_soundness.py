@@ -7,10 +7,10 @@ import pytest
 
 from tests.programs.drafts import Draft
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import max_, min_
 from tiramisu_py.algorithm.declare.soundness import ValueSets, violations
 from tiramisu_py.algorithm.domains.conditions import in_words, missing_condition
 from tiramisu_py.algorithm.expressions import Expr, Iter, Param, call, cast, select
+from tiramisu_py.algorithm.operators import max_, min_
 from tiramisu_py.errors import Violation
 
 N, M = Param("N"), Param("M")

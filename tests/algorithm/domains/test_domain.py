@@ -10,10 +10,10 @@ import pytest
 
 from tests.programs.miniature import Small, iters, params
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.functions import maximum, minimum
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.errors import DeclarationError
 
 i, j, k = iters("i j k")

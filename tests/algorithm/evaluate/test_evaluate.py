@@ -13,8 +13,8 @@ import scipy.sparse
 
 from tests.effort import calls
 from tests.programs.miniature import Small, iters, params
-from tiramisu_py.algorithm import declarations as decl
 from tiramisu_py.algorithm import functions as tm
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.algorithm.expressions import Expr, binary, cast, select
@@ -178,7 +178,7 @@ def test_an_array_whose_shape_is_declared_begins_at_index_0() -> None:
 def test_a_value_set_without_iterators_is_one_value() -> None:
     f = Small("N")
     x = f.input("x", "float64", [N])
-    total = f.reduction("total", {}, {i: N}, decl.sum_, x[i])
+    total = f.reduction("total", {}, {i: N}, operators.sum_, x[i])
     f.computation("share", {i: N}, x[i] / total[()])
     given = randoms(6, dtype=np.float64)
     same_bits(f.evaluate(x=given), given / np.add.accumulate(given)[-1])
@@ -191,7 +191,7 @@ def test_empty_and_single_domains(size: int) -> None:
     f = Small("N")
     x = f.input("x", "float32", [N])
     c = f.computation("c", {i: N}, x[i] + 1)
-    f.reduction("r", {i: N}, {k: i}, decl.sum_, c[k])
+    f.reduction("r", {i: N}, {k: i}, operators.sum_, c[k])
     same_bits(f.evaluate(x=np.ones(size, np.float32)), np.zeros(size, np.float32))
 
 
@@ -264,7 +264,7 @@ def what_a_guard_leaves_out(f: Small) -> Any:
 
 def a_term_outside(f: Small) -> Any:
     x = f.input("x", "float32", [N])
-    f.reduction("c", {i: N}, {k: 3}, decl.sum_, x[i + k])
+    f.reduction("c", {i: N}, {k: 3}, operators.sum_, x[i + k])
     return {"x": randoms(11)}
 
 
@@ -489,9 +489,9 @@ def folded(op: Callable[[Any, Any], Any], identity: Any, terms: np.ndarray) -> A
     return result
 
 
-OPS: list[tuple[decl.Operator, Any, Any]] = [
-    (decl.sum_, np.add, 0), (decl.product, np.multiply, 1),
-    (decl.min_, np.minimum, None), (decl.max_, np.maximum, None),
+OPS: list[tuple[operators.Operator, Any, Any]] = [
+    (operators.sum_, np.add, 0), (operators.product, np.multiply, 1),
+    (operators.min_, np.minimum, None), (operators.max_, np.maximum, None),
 ]  # fmt: skip
 
 
@@ -510,7 +510,12 @@ def test_a_reduction_rounds_after_each_term_in_order(op: int, dtype: str, shape:
 
 
 def test_an_empty_reduction_is_the_identity() -> None:
-    for operator, expected in [(decl.sum_, 0.0), (decl.product, 1.0), (decl.min_, math.inf), (decl.max_, -math.inf)]:
+    for operator, expected in [
+        (operators.sum_, 0.0),
+        (operators.product, 1.0),
+        (operators.min_, math.inf),
+        (operators.max_, -math.inf),
+    ]:
         f = Small("N M")
         a = f.input("a", "float32", [N, M])
         f.reduction("r", {i: N}, {k: M}, operator, a[i, k])
@@ -520,9 +525,9 @@ def test_an_empty_reduction_is_the_identity() -> None:
 def test_a_sum_of_conditions_counts_and_conjunctions_conjoin() -> None:
     given = randoms(6, 9)
     for operator, expected in [
-        (decl.sum_, (given > 0.3).sum(axis=1)),
-        (decl.logical_and, (given > 0.3).all(axis=1)),
-        (decl.logical_or, (given > 0.3).any(axis=1)),
+        (operators.sum_, (given > 0.3).sum(axis=1)),
+        (operators.logical_and, (given > 0.3).all(axis=1)),
+        (operators.logical_or, (given > 0.3).any(axis=1)),
     ]:
         f = Small("N M")
         a = f.input("a", "float32", [N, M])
@@ -542,7 +547,7 @@ def test_a_users_operator_is_applied_as_written() -> None:
 
 def test_a_reduction_over_a_triangle_and_two_iterators() -> None:
     f = Small("N")
-    f.reduction("r", {i: N}, {j: i + 1, k: (j, i + 1)}, decl.sum_, 100 * j + k)
+    f.reduction("r", {i: N}, {j: i + 1, k: (j, i + 1)}, operators.sum_, 100 * j + k)
     expected = [sum(100 * b + c for b in range(a + 1) for c in range(b, a + 1)) for a in range(7)]
     assert f.evaluate({"N": 7}).tolist() == expected
 
@@ -557,7 +562,7 @@ def test_terms_are_taken_in_the_order_of_the_reduction_iterators() -> None:
 def test_a_matrix_product_has_the_bits_of_the_loop_over_k() -> None:
     f = Small("N M K")
     a, b = f.input("A", "float32", [N, params("K")[0]]), f.input("B", "float32", [params("K")[0], M])
-    f.reduction("C", {i: N, j: M}, {k: params("K")[0]}, decl.sum_, a[i, k] * b[k, j])
+    f.reduction("C", {i: N, j: M}, {k: params("K")[0]}, operators.sum_, a[i, k] * b[k, j])
     left, right = randoms(33, 64), randoms(64, 31, seed=1)
     expected = np.zeros((33, 31), np.float32)
     for depth in range(64):
@@ -567,7 +572,7 @@ def test_a_matrix_product_has_the_bits_of_the_loop_over_k() -> None:
 
 def test_a_reduction_may_read_itself_where_its_values_come_first() -> None:
     f = Small("N")
-    f.reduction("r", {i: N}, {k: i}, decl.sum_, lambda r: 1 + r[k])
+    f.reduction("r", {i: N}, {k: i}, operators.sum_, lambda r: 1 + r[k])
     assert f.evaluate({"N": 9}).tolist() == [2**n - 1 for n in range(9)]
 
 
@@ -582,7 +587,7 @@ def test_a_sparse_product_has_the_bits_of_a_loop_over_rows(rows: int, columns: i
     column = f.input("column", "int32", [nnz], values=(0, M))
     value = f.input("value", "float32", [nnz])
     x = f.input("x", "float32", [M])
-    f.reduction("y", {i: N}, {p: (start[i], start[i + 1])}, decl.sum_, value[p] * x[column[p]])
+    f.reduction("y", {i: N}, {p: (start[i], start[i + 1])}, operators.sum_, value[p] * x[column[p]])
     s = scipy.sparse.random(rows, columns, density=density, format="csr", dtype=np.float32, random_state=2)
     v = randoms(columns)
     expected = [
@@ -611,7 +616,7 @@ def test_a_ragged_domain() -> None:
 def test_a_histogram_reduces_over_values_that_say_where() -> None:
     f = Small("N M")
     key = f.input("key", "int64", [N], values=(0, M))
-    f.reduction("h", {i: M}, {k: N}, decl.sum_, 1, where=key[k] == i)
+    f.reduction("h", {i: M}, {k: N}, operators.sum_, 1, where=key[k] == i)
     given = np.random.default_rng(1).integers(0, 6, 100)
     same_bits(f.evaluate({"M": 6}, key=given), np.bincount(given, minlength=6))
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.programs.miniature import Small, iters, params
-from tiramisu_py.algorithm import declarations as decl
 from tiramisu_py.algorithm import functions as tm
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.expressions import Expr, select
 
 i, j, k = iters("i j k")
@@ -115,7 +115,7 @@ def declare(rng: random.Random, f: Small, known: Reference, handles: dict[str, A
         body, plain = number(rng, [*reads, (k, lambda at: at["k"])])
         extent, last = bound(rng, True)
         value = reduced(plain, last, known.size)
-        handles[name] = f.reduction(name, pieces, {k: (0, extent)}, decl.sum_, body % LIMIT, where=where)
+        handles[name] = f.reduction(name, pieces, {k: (0, extent)}, operators.sum_, body % LIMIT, where=where)
     else:
         value, expression = recurrence(rng, reads, known.size, kind == "recurrence")
         handles[name] = f.computation(name, pieces, expression, where=where, dtype="int64")

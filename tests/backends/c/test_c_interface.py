@@ -28,8 +28,8 @@ from tests.programs.loop_ir.short_names import (
     var,
 )
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32, uint8
 from tiramisu_py.backends import emit
 from tiramisu_py.errors import UnsupportedError

@@ -42,8 +42,8 @@ from tests.programs.loop_ir.short_names import (
 )
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.conversions import typed as in_type
-from tiramisu_py.algorithm.declarations import Operator, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction, binary, select
+from tiramisu_py.algorithm.operators import Operator, max_, min_, product, sum_
 from tiramisu_py.algorithm.types import DType, float32
 from tiramisu_py.backends.cuda.kernel_text import emit_kernels, kernel_names, signatures
 from tiramisu_py.errors import UnsupportedError

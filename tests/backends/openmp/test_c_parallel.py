@@ -22,8 +22,16 @@ from tests.programs.loop_ir.short_names import (
     var,
 )
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Operator, logical_and, logical_or, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import Cast, select
+from tiramisu_py.algorithm.operators import (
+    Operator,
+    logical_and,
+    logical_or,
+    max_,
+    min_,
+    product,
+    sum_,
+)
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends import emit
 from tiramisu_py.ir import LoopFunction, Private

@@ -15,8 +15,8 @@ from tests.effort import calls
 from tests.programs.drafts import Draft
 from tests.programs.gpu.kernels import barriers, only_kernel
 from tests.programs.stories import M, N, R, T, c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, product, r, t
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter, select
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.accesses import MemoryAccesses

@@ -8,8 +8,8 @@ import pytest
 from tests.effort import calls
 from tests.programs.by_hand import Author, computed, every, iters, part, text
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import max_, sum_
 from tiramisu_py.algorithm.expressions import ExternFunction, Iter, cast
+from tiramisu_py.algorithm.operators import max_, sum_
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import For, Load, Store
 from tiramisu_py.ir.arithmetic.simplify import simplify

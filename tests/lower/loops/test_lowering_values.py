@@ -9,8 +9,8 @@ import scipy.sparse
 import tiramisu_py as tm
 from tests.programs.by_hand import Author, computed, every, iters, part, text
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.ir import For, If
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.program.loops import Parallel

@@ -8,7 +8,7 @@ import tiramisu_py as tm
 from tests.programs.loop_ir.kernels import blur, matmul
 from tests.programs.loop_ir.nodes import loops, of
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, temporary, updated, var
-from tiramisu_py.algorithm.declarations import sum_
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.ir import (
     Allocate,
     Assign,

@@ -11,8 +11,8 @@ import tiramisu_py as tm
 from tests.programs.loop_ir.kernels import least, tiles
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, temporary, updated, var
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Select
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.ir import Allocate, Assign, Block, Declare, For, If, Mask, Node, Private, Ramp, Store
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.rewriting import Names, all_expressions, walk

@@ -7,8 +7,8 @@ import pytest
 from tests.programs.loop_ir.nodes import loops, of
 from tests.programs.loop_ir.short_names import load, loop, size, store, temporary, updated, var
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import (
     Allocate,

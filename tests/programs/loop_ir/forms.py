@@ -22,8 +22,8 @@ from tests.programs.loop_ir.short_names import (
     var,
 )
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Operator, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, call, select
+from tiramisu_py.algorithm.operators import Operator, max_, min_, product, sum_
 from tiramisu_py.algorithm.types import DType, float32
 from tiramisu_py.ir import ArrayArgument, If, Let, Node, Private
 from tiramisu_py.program.loops import Combine, Parallel, Tag, Unroll, Vector

@@ -28,8 +28,8 @@ from tests.programs.loop_ir.short_names import (
     updated,
     var,
 )
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Barrier, Block, Comment, Deferred, If, LoopFunction, Store
 from tiramisu_py.program.loops import Unroll

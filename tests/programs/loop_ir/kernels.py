@@ -15,8 +15,8 @@ from tests.programs.loop_ir.short_names import (
     updated,
     var,
 )
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Comment, LoopFunction
 from tiramisu_py.program.loops import Parallel, Unroll, Vector

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param, as_expr
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import DType, float32, int64
 from tiramisu_py.ir import (
     Allocate,

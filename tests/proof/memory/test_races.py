@@ -34,7 +34,7 @@ from tests.programs.stories import (
     t1,
     written,
 )  # fmt: skip
-from tiramisu_py.algorithm.declarations import sum_
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Buffer

@@ -10,7 +10,7 @@ import tiramisu_py as tm
 from tests.programs.drafts import Draft
 from tests.programs.stories import K, N, i, i0, i1, j, j0, j1, k, k0, k1, kinds, product, refusal, root, written
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import sum_
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.function.handles.computations import Computation, Reduction
 from tiramisu_py.program.program import Program

@@ -11,17 +11,7 @@ import islpy as isl
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import (
-    Algorithm,
-    Computation,
-    Determinism,
-    Input,
-    Location,
-    Operator,
-    Written,
-    argmax,
-    argmin,
-)
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, Written
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, open_domain, parse_domain, parse_over
 from tiramisu_py.algorithm.domains.linearised import factors_of, product_of
@@ -30,6 +20,7 @@ from tiramisu_py.algorithm.domains.scatters import placement
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, as_typed, tuple_value
 from tiramisu_py.algorithm.misuse import is_given_later
 from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.operators import Determinism, Operator, argmax, argmin
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.algorithm.types import DType, TupleType, weak_int
 from tiramisu_py.algorithm.words.scattering import ScatteredTerm

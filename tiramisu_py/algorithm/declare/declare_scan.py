@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, Operator, min_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location
 from tiramisu_py.algorithm.declare.declare import combined_term, declare_computation, declare_reduction
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, as_expr, as_typed, select
+from tiramisu_py.algorithm.operators import Operator, min_
 from tiramisu_py.algorithm.traversal import substitute
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.records import dataclass

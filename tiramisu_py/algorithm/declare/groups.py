@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Operator, Written
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Written
 from tiramisu_py.algorithm.declare.declare import (
     as_dtype_of,
     check_free,
@@ -20,6 +20,7 @@ from tiramisu_py.algorithm.domains.domain import parse_domain
 from tiramisu_py.algorithm.domains.references import SelfReference
 from tiramisu_py.algorithm.expressions import Expr, as_expr
 from tiramisu_py.algorithm.misuse import is_given_later
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, max_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location
 from tiramisu_py.algorithm.declare.declare import declare_reduction
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, cast
+from tiramisu_py.algorithm.operators import max_
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import ArgumentError
 

@@ -12,7 +12,7 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
 from tiramisu_py.algorithm.declare.repairs_of_reads import (
     edges,
@@ -31,6 +31,7 @@ from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.reads import Reading, readings
 from tiramisu_py.algorithm.domains.runs import is_run_of_position, start_bounds
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.operators import argmax, argmin
 from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
 from tiramisu_py.sets import smallest

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.evaluate.lattice import Column, Lattice
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.evaluate.scattered_terms import ScatteredTerms, scattered_terms
 from tiramisu_py.algorithm.evaluate.stage_values import called_stage
 from tiramisu_py.algorithm.evaluate.valuation import Points, Valuation, Values, empty_values
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, bool_
 from tiramisu_py.errors import ArgumentError, DeclarationError
@@ -277,12 +278,12 @@ def accumulate_anywhere(
 
 #: The operators that NumPy has; its ``accumulate`` combines strictly from left to right (unlike ``reduce``).
 _UFUNCS: dict[int, Any] = {
-    id(declarations.sum_): np.add,
-    id(declarations.product): np.multiply,
-    id(declarations.min_): np.minimum,
-    id(declarations.max_): np.maximum,
-    id(declarations.logical_and): np.bitwise_and,
-    id(declarations.logical_or): np.bitwise_or,
+    id(operators.sum_): np.add,
+    id(operators.product): np.multiply,
+    id(operators.min_): np.minimum,
+    id(operators.max_): np.maximum,
+    id(operators.logical_and): np.bitwise_and,
+    id(operators.logical_or): np.bitwise_or,
 }
 
 

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.evaluate.valuation import Points, Valuation
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import ArgumentError, DeclarationError

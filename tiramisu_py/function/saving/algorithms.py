@@ -12,8 +12,8 @@ from typing import Any
 
 import islpy as isl
 
-from tiramisu_py.algorithm import declarations
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator, Written
+from tiramisu_py.algorithm import declarations, operators
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Written
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import inferred
@@ -24,6 +24,7 @@ from tiramisu_py.algorithm.domains.domain import parse_context, parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import substitute
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.algorithm.words.stages import ForeignFunction, StageCall
@@ -33,8 +34,8 @@ from tiramisu_py.function.saving.plain import Plain, Reader, plain
 _KNOWN = {
     operator.name: operator
     for operator in (
-        declarations.sum_, declarations.product, declarations.min_, declarations.max_,
-        declarations.logical_and, declarations.logical_or, declarations.argmin, declarations.argmax,
+        operators.sum_, operators.product, operators.min_, operators.max_,
+        operators.logical_and, operators.logical_or, operators.argmin, operators.argmax,
     )
 }  # fmt: skip
 #: The operands of an operator, in the expression that it makes.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Component, Expr, Select, TupleValue, as_typed
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import CompilerDefect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
@@ -133,7 +133,7 @@ def _along_rows(value: ProgramValue, terms: Sequence[Iter]) -> bool:
 
     The largest and the least have no order, so that they need none.
     """
-    if value.op is declarations.max_ or value.op is declarations.min_:
+    if value.op is operators.max_ or value.op is operators.min_:
         return True
     over = [each for each in accesses(value.expr) if terms and terms[-1].name in map(str, each.indices)]
     return bool(over) and all(str(each.indices[-1]) == terms[-1].name for each in over)

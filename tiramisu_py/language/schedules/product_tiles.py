@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.expressions import Iter, Select
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.errors import CommandError
@@ -107,7 +107,7 @@ class ProductTiles:
     def _reader(self, value: ProgramValue) -> ProgramValue | None:
         """The only reader of a product, if it reads each element for its own one."""
         terms = terms_of(self._run, value)
-        if len(axes_of(self._run, value)) < 2 or value.op is not declarations.sum_ or value.where is not None:
+        if len(axes_of(self._run, value)) < 2 or value.op is not operators.sum_ or value.where is not None:
             return None
         if not terms or len(terms) < len(value.over) or value.name in self._run.stored:
             return None

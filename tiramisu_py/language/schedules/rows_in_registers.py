@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Const, Iter, Select
 from tiramisu_py.algorithm.types import TupleType
@@ -25,7 +25,7 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
 #: The operators that threads combine in a tree.
-OPERATORS = (declarations.sum_, declarations.min_, declarations.max_)
+OPERATORS = (operators.sum_, operators.min_, operators.max_)
 #: The most elements of a row that a thread has, and the threads of a warp.
 MOST_ELEMENTS, WARP = 64, 32
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd
 
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import bfloat16, float16, float32
@@ -314,7 +314,7 @@ def _with_followers(run: KernelRun, found: set[str], alike: frozenset[tuple[str,
 def _has_tiles(run: KernelRun, value: ProgramValue, warps: int, chosen: Mapping[str, Memory]) -> bool:
     """Whether a value is a product in float32 of two blocks in shared memory, which whole tiles cover."""
     axes, (x, y) = _axes(run, value), TILE_SHAPE
-    if value.op is not declarations.sum_ or value.where is not None or value.name in run.stored or len(axes) != 2:
+    if value.op is not operators.sum_ or value.where is not None or value.name in run.stored or len(axes) != 2:
         return False
     if value.dtype != float32 or chosen.get(value.name, Memory.REGISTER) is not Memory.REGISTER:
         return False
@@ -328,7 +328,7 @@ def _has_tiles(run: KernelRun, value: ProgramValue, warps: int, chosen: Mapping[
 def _product(run: KernelRun, value: ProgramValue) -> TensorProduct | None:
     """The product of two blocks that tensor cores take, summed in float32; None where they do not take its extents."""
     axes = _axes(run, value)
-    if value.op is not declarations.sum_ or value.where is not None or value.name in run.stored or len(axes) != 2:
+    if value.op is not operators.sum_ or value.where is not None or value.name in run.stored or len(axes) != 2:
         return None
     loops = {*run.programs.axes.loops, *run.programs.axes.programs}
     terms = [(each, extent) for each, extent in value.over.items() if each.name not in loops]

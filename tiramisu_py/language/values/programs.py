@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Operator, Origin
+from tiramisu_py.algorithm.declarations import Origin
 from tiramisu_py.algorithm.expressions import (
     Access,
     Cast,
@@ -24,6 +24,7 @@ from tiramisu_py.algorithm.expressions import (
     tuple_value,
 )
 from tiramisu_py.algorithm.names import is_reserved
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.types import TupleType, weak_int
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
@@ -37,9 +38,9 @@ from tiramisu_py.language.values.uses import KEPT, REDUCED, VIEWS, Uses
 from tiramisu_py.records import dataclass
 
 _OPERATORS: dict[str, Operator] = {
-    "sum": declarations.sum_, "reduce_mul": declarations.product, "reduce_max": declarations.max_,
-    "reduce_min": declarations.min_, "reduce_and": declarations.logical_and, "reduce_or": declarations.logical_or,
-    "argmax": declarations.argmax, "argmin": declarations.argmin,
+    "sum": operators.sum_, "reduce_mul": operators.product, "reduce_max": operators.max_,
+    "reduce_min": operators.min_, "reduce_and": operators.logical_and, "reduce_or": operators.logical_or,
+    "argmax": operators.argmax, "argmin": operators.argmin,
 }  # fmt: skip
 
 
@@ -322,7 +323,7 @@ class Programs(Meanings):
         """A load under a mask of loaded values: a reduction of one term, which is there where the mask holds."""
         element, mask, other = self._of_load(node), self.meaning(node.operands[1]), self.meaning(node.operands[2])
         dtype = dtype_of(value)
-        op = declarations.sum_ if dtype.is_integer else declarations.max_  # of an index: 0 is nearer than the least one
+        op = operators.sum_ if dtype.is_integer else operators.max_  # of an index: 0 is nearer than the least one
 
         def term(index: Sequence[Expr]) -> tuple[Expr, dict[Iter, Any], Operator]:
             return element(index), {self.axes.fresh("only", index): 1}, op
@@ -391,7 +392,7 @@ class Programs(Meanings):
         t = self.axes.fresh(self.axes.reduced(a, 1), index)
         left, right = self.meaning(a)([index[0], t]), self.meaning(b)([t, index[1]])
         dtype = dtype_of(node.result) if node.result is not None else left.dtype
-        return as_typed(left, dtype) * as_typed(right, dtype), {t: a.type.shape[1]}, declarations.sum_
+        return as_typed(left, dtype) * as_typed(right, dtype), {t: a.type.shape[1]}, operators.sum_
 
     def _keep_prefixes(self, node: Instruction, value: BlockValue, name: str) -> None:
         (operand,), (along,) = node.operands, node.static

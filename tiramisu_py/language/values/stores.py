@@ -8,7 +8,7 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import operators
 from tiramisu_py.algorithm.declarations import Algorithm, Stored, StoreSite
 from tiramisu_py.algorithm.declare.soundness import box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
@@ -240,7 +240,7 @@ def _accumulated(
         given = Const(extent, ZERO.dtype) if isinstance(extent, int) else extent
         known = known.intersect(reader.condition((each >= 0) & (each < given)))
     return ProgramValue(
-        array.name, domain, term, array.dtype, instances.site.origin, over=over, op=declarations.sum_,
+        array.name, domain, term, array.dtype, instances.site.origin, over=over, op=operators.sum_,
         where=condition_of(points, known, dims), ordered=instances.site.combine == "ordered", stored=stored,
         shape=array.extents,
     )  # fmt: skip

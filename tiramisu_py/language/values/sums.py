@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm import declarations
-from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm import operators
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.language.ir.nodes import BlockLoop, BlockValue, Instruction, Operand
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.values.uses import Uses
 from tiramisu_py.records import dataclass
 
 _OPERATORS = {
-    "add": declarations.sum_, "mul": declarations.product, "max": declarations.max_, "min": declarations.min_,
-    "dot": declarations.sum_,
+    "add": operators.sum_, "mul": operators.product, "max": operators.max_, "min": operators.min_,
+    "dot": operators.sum_,
 }  # fmt: skip
 
 

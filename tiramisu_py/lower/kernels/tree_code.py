@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import cast
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expressions import as_typed
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Load, Store, TreeReduce
 from tiramisu_py.lower.statements.body import Body, body_of

@@ -10,9 +10,10 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expression_text import text_of
 from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.cases import chooses
 from tiramisu_py.dependence.spare_updates import may_run_anywhere

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tiramisu_py.algorithm import traversal
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import float32, int64
 from tiramisu_py.ir import For, GpuIndex, Let, Load, Mma, Node, Ramp, Store
 from tiramisu_py.ir.arithmetic.linear import difference, number

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, component_types

@@ -12,8 +12,8 @@ from dataclasses import field, replace
 from itertools import combinations, pairwise
 
 from tiramisu_py.algorithm import traversal
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import DType, bool_, int64
 from tiramisu_py.ir import (
     Allocate,

@@ -13,7 +13,8 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, logical_and, logical_or, max_, min_, product, sum_
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.operators import logical_and, logical_or, max_, min_, product, sum_
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.program.loops import GpuThread, LoopId, Rank, Tag
 from tiramisu_py.program.program import Program

@@ -8,8 +8,9 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin, max_, min_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access
+from tiramisu_py.algorithm.operators import argmax, argmin, max_, min_
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow

@@ -24,8 +24,9 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Determinism
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Param
+from tiramisu_py.algorithm.operators import Determinism
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.access import MemoryAccess

@@ -22,8 +22,9 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.operators import Operator
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.errors import Violation, Witness

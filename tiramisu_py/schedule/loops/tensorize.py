@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Iter
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import TensorLoop

@@ -19,8 +19,8 @@ from tests.programs.loop_ir.forms import FORMS, MASKED_REDUCTIONS, Form, inputs
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, updated, var
 from tests.selection import covering
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import InterpretError, run
 from tiramisu_py.ir import For, LoopFunction, Mask, Node, Ramp
