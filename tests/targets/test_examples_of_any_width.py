@@ -32,7 +32,7 @@ NARROWER = {("spmv", "x86-64-v4"): 32, ("negative", "x86-64-v3"): 16}
 ON_STACK = {
     "adi": (8, 8, 8),
     "batched": (10, 0, 0),
-    "blur": (12, 0, 0),
+    "blur": (12, 6, 0),
     "cholesky": (2, 12, 28),
     "convolution": (2, 0, 0),
     "convolution_nchw": (7, 3, 4),
