@@ -116,12 +116,14 @@ def test_what_has_no_runs_is_refused_with_what_to_do() -> None:
         tm.recipes.traversal(v, y)
     with pytest.raises(tm.ArgumentError, match="by='edges': give 'runs' or 'positions'"):
         tm.recipes.traversal(v, y, by="edges")
-    with pytest.raises(tm.ArgumentError, match=r"sizes are for a GPU: give on=tm.gpu\(\)"):
+    with pytest.raises(tm.ArgumentError, match="traversal: there is no size 'group' here: there are vectors"):
         tm.recipes.traversal(v, y, by="positions", sizes={"group": 32})
     with pytest.raises(tm.ArgumentError, match="a group of 32 threads is for one sum over each run, the only stage"):
         tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), sizes={"group": 32})
     with pytest.raises(tm.ArgumentError, match="256 threads are no multiple of a group of 33: give whole groups"):
         tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), sizes={"group": 33})
+    with pytest.raises(tm.ArgumentError, match=r"combine=None: terms of a scatter are added by tm\.ATOMIC, or on"):
+        tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), combine=None)
     assert not f.commands
     total = sums()[1][0]
     with pytest.raises(tm.ArgumentError, match="y has no value of each position: it takes what is over"):

@@ -28,8 +28,7 @@ from tiramisu_py.graphs.rewrites import (
     text,
     with_inverses,
 )
-from tiramisu_py.graphs.schedules import scheduled
-from tiramisu_py.graphs.tiles import ACCUMULATORS
+from tiramisu_py.graphs.schedules import VECTORS, scheduled
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
 from tiramisu_py.torch import function as torch_function
 
@@ -241,7 +240,7 @@ class Layer:
     @property
     def _tile(self) -> int:
         """The vectors of a tile of sums: those that were the fastest, where that was measured."""
-        return self.measured[0].tile if self.measured else ACCUMULATORS
+        return self.measured[0].tile if self.measured else VECTORS
 
     def check(self, graph: Graph) -> None:
         """Raises `ArgumentError` for a graph that lacks what the layer needs."""

@@ -17,8 +17,7 @@ from tiramisu_py import queries
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import gathered
-from tiramisu_py.graphs.schedules import scheduled, scheduled_on_gpu
-from tiramisu_py.graphs.tiles import ACCUMULATORS
+from tiramisu_py.graphs.schedules import VECTORS, scheduled, scheduled_on_gpu
 from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
@@ -33,7 +32,7 @@ class LayerMachine:
     sanitize: bool = False
     fast: tuple[str, ...] = ()
     #: The vectors of sums in a tile of registers.
-    tile: int = ACCUMULATORS
+    tile: int = VECTORS
 
     def with_tile(self, tile: int) -> LayerMachine:
         """This machine with another size of tiles."""
