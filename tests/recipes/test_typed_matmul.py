@@ -92,10 +92,8 @@ def heads(on_runs: bool) -> tuple[tm.Function, tm.Reduction]:
     etype = f.input("etype", tm.int32, [E], values=(0, R))
     x, w = f.input("x", tm.float32, [N, 5]), f.input("w", tm.float32, [R, 2, 5, 24])
     types = f.segments("types", R, of=E, at=etype)
-    if on_runs:
-        domain, of = {r: R, p: types[r], h: 2, d: 24}, r
-    else:
-        domain, of = {p: E, h: 2, d: 24}, etype[p]
+    domain: dict[Any, Any] = {r: R, p: types[r], h: 2, d: 24} if on_runs else {p: E, h: 2, d: 24}
+    of: Any = r if on_runs else etype[p]
     msg = f.reduction("msg", domain, {k: 5}, tm.sum, x[index[p], k] * w[of, h, k, d])
     f.outputs(msg)
     return f, msg

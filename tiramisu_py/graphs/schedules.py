@@ -59,7 +59,10 @@ def _scheduled(f: tm.Function, tile: int | None, on: tm.GpuThreads | None) -> La
         else:
             done.traversals.append(line)
             by = "positions" if _of_positions(f, declared) else "runs"
-            recipe, made = "traversal", recipes.traversal(value, by=by, on=on, sizes=sizes, combine=None if on is None else tm.ATOMIC)
+            recipe, made = (
+                "traversal",
+                recipes.traversal(value, by=by, on=on, sizes=sizes, combine=None if on is None else tm.ATOMIC),
+            )
         done.loops.append(f"{name}: {recipe}, {', '.join(made.loops)}")
     return done
 

@@ -194,7 +194,7 @@ def sums_of(recipe: Recipe, result: Computation) -> Reduction:
 
 
 def untouched(recipe: Recipe, given: Computation, *, any_order: bool = False) -> None:
-    """Refuse a computation that has been scheduled already; with `any_order` its loops may stand as `gather` puts them."""
+    """Refuse a computation that is scheduled already; its loops may be in `any_order`, as after `gather`."""
     program = recipe.function.program
     declared = program.algorithm.computations[given.name]
     expected = {Role.VALUE: declared.iterators}
