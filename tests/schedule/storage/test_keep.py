@@ -206,7 +206,7 @@ def test_a_file_keeps_it(tmp_path) -> None:
     s.f.save(tmp_path / "mm.json")
     loaded = tm.load(tmp_path / "mm.json")
     assert loaded.commands == s.f.commands
-    assert [pack.name for pack in loaded.show("lowered").packs] == ["mm_pack_B"]
+    assert [pack.name for pack in loaded.show("lowered").companions.packs] == ["mm_pack_B"]
 
 
 C_PROGRAM = r"""
