@@ -197,7 +197,7 @@ def test_unrolled_tiles_around_a_barrier_do_not_part_the_threads():
     s.C.update.copy(s.B, [y, x], at=k0, into=tm.SHARED)
     s.f.derive_transfers()
     function = s.f.show("lowered")  # this checks it again, after all passes
-    shown = kernel_text(function.kernels[0])
+    shown = kernel_text(function.gpus.kernels[0])
     assert sum(line.strip().startswith("barrier") for line in shown.splitlines()) == 2
     for n in (5, 8, 9):
         rng = np.random.default_rng(n)
@@ -263,7 +263,7 @@ def test_a_persistent_kernel_with_shared_memory_meets_after_each_round():
     s.by.copy(s.image, [y, x], at=s1, into=tm.SHARED)
     s.f.derive_transfers()
     function = s.f.show("lowered")
-    shown = kernel_text(function.kernels[0]).splitlines()
+    shown = kernel_text(function.gpus.kernels[0]).splitlines()
     assert shown[-1] == "    barrier by_round"
     image = np.random.default_rng(0).random((7, 13), dtype=np.float32)
     for seed in range(3):
@@ -350,7 +350,7 @@ def test_an_index_of_two_buffers_in_turn_needs_no_remainder_of_a_sum():
     case = next(case for case in CASES if case.name == "matrix product, two buffers")
     s = case.make()
     case.schedule(s)
-    shown = kernel_text(s.f.show("lowered").kernels[0])
+    shown = kernel_text(s.f.show("lowered").gpus.kernels[0])
     assert "A_shared[k0 % 2, i1, k1]" in shown, shown
 
 
