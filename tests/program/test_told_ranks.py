@@ -94,8 +94,11 @@ def test_a_value_that_would_depend_on_its_rank_is_found() -> None:
     assert told_ranks(f.program).varying == (other.name, "lo")
 
 
-#: Whoever makes, or takes apart, blocks whose bounds are known at run time. All others ask `told_ranks`.
+#: Whoever makes, or takes apart, blocks whose bounds are known at run time; and what is below the room for ranks, where
+#: runs that a rank knows in part alone are kept as they are. All others ask `told_ranks`.
 AT_HOME = {
+    "program/initial.py",
+    "program/statement_runs.py",
     "program/program.py",
     "program/ranks/block_windows.py",
     "program/ranks/run_time_blocks.py",

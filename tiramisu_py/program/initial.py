@@ -21,7 +21,6 @@ from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.editing import Rewrite, delayed, reversed_loop
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 
@@ -122,7 +121,7 @@ def _is_moved_by_index(program: Program, declared: Computation) -> bool:
     named = {access.source for guard in declared.guards for access in accesses(guard)}
     if not any(name in inputs and inputs[name].monotone for name in named):
         return False
-    if declared.name in program.distributions or told_ranks(program).unnumbered:
+    if declared.name in program.distributions or program.blocks is not None:
         return True
     own = (each for each in program.statements.values() if each.source == declared.name)
     if any(each.message is not None and not each.guards for each in own):

@@ -12,7 +12,6 @@ from tiramisu_py.algorithm.domains.runs import runs_of_values
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Statement
 
 
@@ -49,4 +48,4 @@ def conditions_of_message(program: Program, source: str) -> tuple[Expr, ...]:
     """The conditions of the runs that the values of a message are in, where each rank knows all of them."""
     conditions = conditions_of_values(program, source)
     read = {each.source for condition in conditions for each in accesses(condition)}
-    return () if told_ranks(program).unnumbered or read & program.distributions.keys() else conditions
+    return () if program.blocks is not None or read & program.distributions.keys() else conditions
