@@ -105,6 +105,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("kernel", "keep_unrolled", off_by_one, "gpu/two GPUs"),
     ("kernel", "vectorize", skipped, "gpu/product"),
     ("kernel", "tensor_fragments", off_by_one, "gpu/warps"),
+    ("kernel", "fragment_matrices", off_by_one, "gpu/warps"),
     ("kernel", "promote", off_by_one, "gpu/two GPUs"),
     ("kernel", "decide", off_by_one, "gpu/two GPUs"),
     ("kernel", "swizzle_rows", off_by_one, "swizzled"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Events,
         LastBlock,
         Launch,
+        LoadMatrices,
         Locked,
         Mma,
         Record,
@@ -71,7 +72,7 @@ front(
         "tiramisu_py.ir.array_calls": "ArrayCall, ArraySection",
         "tiramisu_py.ir.expressions": "GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable",
         "tiramisu_py.ir.gpu_statements": (
-            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Locked, Mma, Record, TreeReduce"
+            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, LoadMatrices, Locked, Mma, Record, TreeReduce"
         ),
         "tiramisu_py.ir.log": "Traced",
         "tiramisu_py.ir.loop_functions": (
@@ -130,6 +131,7 @@ __all__ = [
     "LoopFunction",
     "Mask",
     "MemoryBlock",
+    "LoadMatrices",
     "Mma",
     "MultiplyTiles",
     "Node",

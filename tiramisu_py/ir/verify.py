@@ -45,6 +45,7 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    LoadMatrices,
     LoadTile,
     Locked,
     LoopFunction,
@@ -101,7 +102,7 @@ HOST_ONLY = (
     MultiplyTiles,
 )
 #: Statements of the threads of a kernel.
-KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Locked, Mma)
+KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Locked, LoadMatrices, Mma)
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
@@ -215,6 +216,9 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _stored(node.buffer, node.indices, node.value, scope)
         case TreeReduce():
             yield from _combined(node, scope)
+        case LoadMatrices():
+            yield from element(node.buffer, (node.first,), scope)
+            yield from expected(node.first, scope, int64)
         case Mma():
             for indices in node.places:
                 yield from element(node.buffer, indices, scope)

@@ -19,6 +19,7 @@ from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.passes.base import About, FunctionPass, NestPass, Pass, around_nests
 from tiramisu_py.passes.constant_folding import Decide, Simplify
 from tiramisu_py.passes.join_dimensions import JoinDimensions
+from tiramisu_py.passes.kernels.fragment_matrices import FragmentMatrices
 from tiramisu_py.passes.kernels.full_blocks import FullBlocks
 from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
 from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders
@@ -110,6 +111,7 @@ KERNEL: tuple[NestPass, ...] = (
     KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat the loops inside
     Vectorize(on_host=False),  # the last to change loops
     TensorFragments(),  # after the last folding of guards, and before registers become variables, whose names it takes
+    FragmentMatrices(),  # after products are found; before registers become variables, and rows are swizzled
     Promote(),  # as on the host
     Decide(),  # as on the host
     SwizzleRows(),  # after all that looks at indices: neighbours are no longer side by side

@@ -30,6 +30,7 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    LoadMatrices,
     LoadTile,
     Locked,
     LoopFunction,
@@ -251,6 +252,10 @@ class Pseudocode(Visitor[list[str]]):
     def visit_mma(self, node: Mma, depth: int) -> list[str]:
         sums, left, right = (", ".join(map(str, each)) for each in ([*map(_index, node.places)], node.left, node.right))
         return [f"{_PAD * depth}{node.buffer} at {sums} += {node.instruction} of {left} and {right}"]
+
+    def visit_loadmatrices(self, node: LoadMatrices, depth: int) -> list[str]:
+        to, turned = f"{node.buffer}[{node.first} : {node.count} more]", ", transposed" if node.transposed else ""
+        return [f"{_PAD * depth}{to} = matrices with rows {node.row}{turned}"]
 
     def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"
