@@ -29,12 +29,19 @@ class Differentiated:
     #: Sums that are made in tiles by hand, before `auto_schedule()` does the rest: their name, the channel they are
     #: for, and the loops of their terms.
     tiles: tuple[tuple[str, tm.Iter, tuple[tm.Iter, ...]], ...] = ()
+    #: A recurrence whose step computes a few levels again at a time, while they are in the cache: the sum over time
+    #: beside its adjoint, and of how many levels one is kept.
+    segments: tuple[str, str, int] | None = None
+    #: The least and the greatest of the numbers it is called with.
+    numbers: tuple[float, float] = (0.1, 0.25)
 
     def schedule(self, function: tm.Function, threads: int) -> None:
-        """Schedule the function or its step: sums that are tiles by hand, the rest automatically."""
+        """Schedule the function or its step: sums that are tiles and segments of time by hand, the rest automatically."""
         for name, channel, terms in self.tiles:
             if name in function.algorithm.computations:
                 in_tiles(function, name, channel, terms)
+        if self.segments is not None and self.segments[1] in function.algorithm.computations:
+            in_segments(function, *self.segments, threads)
         function.auto_schedule(threads=threads)
 
     def arguments(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
@@ -44,7 +51,8 @@ class Differentiated:
         for name, declared in f.algorithm.inputs.items():
             shape = tuple(_value(extent, sizes) for extent in declared.passed_shape)
             if declared.dtype.is_float:
-                found[name] = (0.1 + 0.15 * numbers.random(shape)).astype(declared.dtype.numpy)
+                least, greatest = self.numbers
+                found[name] = (least + (greatest - least) * numbers.random(shape)).astype(declared.dtype.numpy)
             elif declared.monotone:
                 ends = np.linspace(0, sizes["E"], shape[0])
                 found[name] = ends.astype(declared.dtype.numpy)
@@ -71,6 +79,21 @@ def in_tiles(step: tm.Function, name: str, channel: tm.Iter, terms: tuple[tm.Ite
     sums.unroll(channel).vectorize(j, 16, remainder="mask", partial="specialize")
     whole.unroll(c1).vectorize(j1, 16, remainder="mask", partial="specialize")
     whole.parallelize(b)
+
+
+def in_segments(step: tm.Function, name: str, total: str, every: int, threads: int) -> None:
+    """Each k-th level of a recurrence is kept, and those between are computed again before its adjoint reads them."""
+    adjoint = step[f"d_{name}"]
+    step[total].update.reorder(t, i, j)
+    step[total].update.after(adjoint, t)
+    adjoint.fold(t, 2)
+    if "heard" in step.algorithm.computations:
+        step["heard"].after(step[name], t)
+    step[name].recompute(t, every=every)
+    for each in (step[total].update, adjoint):
+        each.vectorize(j, 16, remainder="mask")
+        if threads > 1:
+            each.parallelize(i)
 
 
 def _value(extent: tm.Expr, sizes: Mapping[str, int]) -> int:
@@ -216,8 +239,11 @@ PROGRAMS = {
         Differentiated("unsharp", unsharp, ("image",), {"N": 5, "M": 6}, {"N": 512, "M": 512}),
         Differentiated("harris", harris, ("a",), {"N": 5, "M": 6}, {"N": 512, "M": 512}),
         Differentiated("bilateral_grid", bilateral_grid, ("a",), {"N": 2, "M": 2}, {"N": 64, "M": 64}),
-        Differentiated("heat", heat, ("u0", "rate"), {"T": 3, "N": 6, "M": 7}, {"T": 50, "N": 256, "M": 256}),
-        Differentiated("wave", wave, ("speed",), {"T": 5, "N": 6, "M": 7}, {"T": 200, "N": 128, "M": 128}),
+        Differentiated("heat", heat, ("u0", "rate"), {"T": 3, "N": 6, "M": 7}, {"T": 50, "N": 256, "M": 256},
+                       segments=("u", "d_rate", 7)),
+        Differentiated("wave", wave, ("speed",), {"T": 5, "N": 6, "M": 7}, {"T": 200, "N": 128, "M": 128},
+                       segments=("u", "d_speed", 14),
+                       numbers=(0.4, 0.49)),  # with small numbers a field that spreads has many denormal ones
         Differentiated("softmax_loss", softmax_loss, ("a",), {"N": 3, "K": 5}, {"N": 1024, "K": 512}),
         Differentiated("layer_norm", layer_norm, ("a", "scale", "shift"), {"N": 3, "K": 6}, {"N": 1024, "K": 512}),
         Differentiated("perceptron", perceptron, ("a", "w1", "w2", "w3"), {"N": 3, "M": 4, "K": 5},
