@@ -36,7 +36,7 @@ class Differentiated:
     numbers: tuple[float, float] = (0.1, 0.25)
 
     def schedule(self, function: tm.Function, threads: int) -> None:
-        """Schedule the function or its step: sums that are tiles and segments of time by hand, the rest automatically."""
+        """Schedule the function or its step: tiles and segments of time by hand, the rest automatically."""
         for name, channel, terms in self.tiles:
             if name in function.algorithm.computations:
                 in_tiles(function, name, channel, terms)
