@@ -22,7 +22,7 @@ class Differentiated:
     """A function, the inputs by which it is differentiated, and sizes: small ones, and those that are measured."""
 
     name: str
-    make: Callable[[], tm.Function]
+    make: Callable[..., tm.Function]
     wrt: tuple[str, ...]
     small: Mapping[str, int]
     large: Mapping[str, int]
@@ -100,9 +100,12 @@ def _value(extent: tm.Expr, sizes: Mapping[str, int]) -> int:
     return int(eval(str(extent), {}, dict(sizes)))
 
 
-def conv2d() -> tm.Function:
+def conv2d(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("conv2d", params=[B, C, F, N, M], assume="B >= 1 and C >= 1 and F >= 1 and N >= 3 and M >= 3")
-    image, weight = f.input("image", D, [B, C, N + 2, M + 2]), f.input("weight", D, [F, C, 3, 3])
+    image, weight = (
+        f.input("image", D, [B, C, N + 2, M + 2], memory=memory),
+        f.input("weight", D, [F, C, 3, 3], memory=memory),
+    )
     f.outputs(f.reduction("out", {b: B, o: F, i: N, j: M}, {c: C, y: 3, x: 3}, tm.sum,
                           image[b, c, i + y, j + x] * weight[o, c, y, x]))  # fmt: skip
     return f
@@ -158,9 +161,9 @@ def bilateral_grid() -> tm.Function:
     return f
 
 
-def heat() -> tm.Function:
+def heat(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("heat", params=[T, N, M], assume="T >= 1 and N >= 3 and M >= 3")
-    u0, rate = f.input("u0", D, [N, M]), f.input("rate", D, [N, M])
+    u0, rate = f.input("u0", D, [N, M], memory=memory), f.input("rate", D, [N, M], memory=memory)
     inside = (i >= 1) & (i < N - 1) & (j >= 1) & (j < M - 1)
 
     def step(u: Any) -> tm.Expr:
@@ -189,9 +192,9 @@ def wave() -> tm.Function:
     return f
 
 
-def softmax_loss() -> tm.Function:
+def softmax_loss(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("softmax_loss", params=[N, K], assume="N >= 1 and K >= 1")
-    a, label = f.input("a", D, [N, K]), f.input("label", tm.int32, [N], values=(0, K))
+    a, label = f.input("a", D, [N, K], memory=memory), f.input("label", tm.int32, [N], values=(0, K), memory=memory)
     top = f.reduction("top", {i: N}, {k: K}, tm.max, tm.stop_gradient(a[i, k]))
     power = f.computation("power", {i: N, k: K}, tm.exp(a[i, k] - top[i]))
     whole = f.reduction("whole", {i: N}, {k: K}, tm.sum, power[i, k])
@@ -199,9 +202,13 @@ def softmax_loss() -> tm.Function:
     return f
 
 
-def layer_norm() -> tm.Function:
+def layer_norm(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("layer_norm", params=[N, K], assume="N >= 1 and K >= 1")
-    a, scale, shift = f.input("a", D, [N, K]), f.input("scale", D, [K]), f.input("shift", D, [K])
+    a, scale, shift = (
+        f.input("a", D, [N, K], memory=memory),
+        f.input("scale", D, [K], memory=memory),
+        f.input("shift", D, [K], memory=memory),
+    )
     mean = f.reduction("mean", {i: N}, {k: K}, tm.mean, a[i, k])
     var = f.reduction("var", {i: N}, {k: K}, tm.var, a[i, k])
     ready = (a[i, k] - mean[i]) / tm.sqrt(var[i] + 1e-5)
