@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
-from tiramisu_py.interpret.element_order import Groups, Places, Whole, groups, is_own, levels, places
+from tiramisu_py.interpret.element_order import Groups, StoredElements, Whole, groups, is_own, levels, places
 from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.interpret.nest_elements import Executions, UnsuitableError, executions, is_plain
+from tiramisu_py.interpret.nest_elements import NestExecutions, UnsuitableError, executions, is_plain
 from tiramisu_py.ir import For, Load
 from tiramisu_py.ir.rewriting import buffers_in
 from tiramisu_py.records import dataclass
@@ -61,7 +61,7 @@ class ArraySteps:
             run()
         return True
 
-    def _prepared(self, found: Sequence[Executions]) -> Callable[[], None]:
+    def _prepared(self, found: Sequence[NestExecutions]) -> Callable[[], None]:
         """What runs the executions; raises `UnsuitableError` where that is no gain."""
         count = sum(each.elements.count for each in found)
         if count < LEAST:
@@ -75,7 +75,7 @@ class ArraySteps:
             raise UnsuitableError("nearly all executions depend on the one before")
         return partial(self._by_levels, found, at, level)
 
-    def _by_levels(self, found: Sequence[Executions], at: Places, level: Whole) -> None:
+    def _by_levels(self, found: Sequence[NestExecutions], at: StoredElements, level: Whole) -> None:
         """Run the executions of each level at once."""
         last = int(level.max())
         parts = []
@@ -111,12 +111,12 @@ class ArraySteps:
 
 @dataclass(eq=False)
 class _Sums:
-    """Executions that combine terms with the elements of one array, and do nothing else."""
+    """NestExecutions that combine terms with the elements of one array, and do nothing else."""
 
-    found: Sequence[Executions]
+    found: Sequence[NestExecutions]
     terms: Sequence[Expr]
     operation: np.ufunc
-    at: Places
+    at: StoredElements
     grouped: Groups
 
     def values(self, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -128,7 +128,7 @@ class _Sums:
         return np.concatenate(columns)
 
 
-def _sums(found: Sequence[Executions]) -> list[_Sums] | None:
+def _sums(found: Sequence[NestExecutions]) -> list[_Sums] | None:
     """For each array the executions that combine terms in its elements; None if they do anything else."""
     stored = frozenset(each.store.buffer for each in found)
     terms = [_term(each, stored) for each in found]
@@ -146,7 +146,7 @@ def _sums(found: Sequence[Executions]) -> list[_Sums] | None:
     return result
 
 
-def _term(each: Executions, stored: frozenset[str]) -> Expr | None:
+def _term(each: NestExecutions, stored: frozenset[str]) -> Expr | None:
     """What a store combines with the element that it stores to, if it does that and nothing else."""
     value, dtype = each.store.value, each.array.data.dtype
     if not isinstance(value, Binary) or value.op not in _IN_ROWS or dtype.kind not in "iuf":
@@ -157,7 +157,7 @@ def _term(each: Executions, stored: frozenset[str]) -> Expr | None:
     return value.right if value.dtype.numpy == dtype and (of.weak or of.numpy == dtype) else None
 
 
-def _stored(each: Executions, elements: Whole, values: Any) -> None:
+def _stored(each: NestExecutions, elements: Whole, values: Any) -> None:
     """Store to elements of an array, which differ."""
     array = each.array
     array.write_apart(_indices(array, elements), values if array.data.ndim else values[0], each.store.statement)

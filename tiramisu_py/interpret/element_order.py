@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.interpret.nest_elements import Executions, UnsuitableError
+from tiramisu_py.interpret.nest_elements import NestExecutions, UnsuitableError
 from tiramisu_py.ir import Load
 from tiramisu_py.ir.rewriting import loads_in
 from tiramisu_py.records import dataclass
@@ -20,7 +20,7 @@ Whole = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(eq=False)
-class Places:
+class StoredElements:
     """The elements of arrays that executions store to, and when, of all stores one after another.
 
     `stored` are numbers of elements, those of different arrays apart; `time` grows in the order of execution, and is
@@ -33,7 +33,7 @@ class Places:
     bases: dict[str, int]
 
 
-def places(found: Sequence[Executions]) -> Places:
+def places(found: Sequence[NestExecutions]) -> StoredElements:
     """The elements that executions store to; raises `UnsuitableError` where one is outside of its array."""
     bases: dict[str, int] = {}
     after = 0
@@ -48,10 +48,10 @@ def places(found: Sequence[Executions]) -> Places:
             raise UnsuitableError("a store is outside of its array")
         stored.append(own + bases[each.store.buffer])
     starts = (0, *np.cumsum([len(own) for own in stored]).tolist())
-    return Places(np.concatenate(stored), _times(found), tuple(starts), bases)
+    return StoredElements(np.concatenate(stored), _times(found), tuple(starts), bases)
 
 
-def _times(found: Sequence[Executions]) -> Whole:
+def _times(found: Sequence[NestExecutions]) -> Whole:
     """Numbers that are ordered as the executions are: the columns of their order as digits."""
     depth = max(len(each.order) for each in found)
     times: Whole = np.zeros(sum(each.elements.count for each in found), np.int64)
@@ -68,12 +68,12 @@ def _times(found: Sequence[Executions]) -> Whole:
     return times
 
 
-def touches_its_own(each: Executions, stored: frozenset[str]) -> bool:
+def touches_its_own(each: NestExecutions, stored: frozenset[str]) -> bool:
     """Whether a store loads nothing that the nest stores but the element that it stores to."""
     return all(is_own(load, each) for load in loads_in(each.store.value) if load.buffer in stored)
 
 
-def is_own(load: Load, each: Executions) -> bool:
+def is_own(load: Load, each: NestExecutions) -> bool:
     """Whether a load is that of the element that a store stores to."""
     pairs = zip(load.indices, each.store.indices, strict=False)
     return load.buffer == each.store.buffer and all(a.key() == b.key() for a, b in pairs)
@@ -81,7 +81,7 @@ def is_own(load: Load, each: Executions) -> bool:
 
 @dataclass(eq=False)
 class Groups:
-    """Executions that store to one element side by side, in their order: `order` are their positions.
+    """NestExecutions that store to one element side by side, in their order: `order` are their positions.
 
     `first` says of each group where it begins, `size` how many there are, `number` which one of its group each is.
     """
@@ -92,8 +92,8 @@ class Groups:
     number: Whole
 
 
-def groups(at: Places) -> Groups:
-    """Executions by the element that they store to; raises `UnsuitableError` for one that a vector stores to twice."""
+def groups(at: StoredElements) -> Groups:
+    """NestExecutions by the element that they store to; raises `UnsuitableError` for one that a vector stores to twice."""
     order = np.lexsort((at.time, at.stored))
     element, time = at.stored[order], at.time[order]
     begins = np.concatenate([[True], element[1:] != element[:-1]])
@@ -104,7 +104,7 @@ def groups(at: Places) -> Groups:
     return Groups(order, first, size, np.arange(len(order)) - np.repeat(first, size))
 
 
-def levels(found: Sequence[Executions], at: Places) -> Whole:
+def levels(found: Sequence[NestExecutions], at: StoredElements) -> Whole:
     """The level of each execution."""
     stored = frozenset(at.bases)
     if all(touches_its_own(each, stored) for each in found):
@@ -115,7 +115,7 @@ def levels(found: Sequence[Executions], at: Places) -> Whole:
     return _after_conflicts(found, at, stored)
 
 
-def _after_conflicts(found: Sequence[Executions], at: Places, stored: frozenset[str]) -> Whole:
+def _after_conflicts(found: Sequence[NestExecutions], at: StoredElements, stored: frozenset[str]) -> Whole:
     """The level of each execution, one after another: after the last store to what it touches, and the loads of it."""
     groups(at)
     loaded, times = [], []

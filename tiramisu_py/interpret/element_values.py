@@ -44,14 +44,14 @@ class Taken(dict[str, Value]):
 
 
 @dataclass(eq=False)
-class Elements:
-    """Executions of statements: `varying` variables have a value for each of `count`, others are those of `frame`."""
+class ElementRows:
+    """NestExecutions of statements: `varying` variables have a value for each of `count`, others are those of `frame`."""
 
     frame: Frame
     count: int
     varying: dict[str, Value] = field(default_factory=dict)
 
-    def at(self, positions: Positions) -> Elements:
+    def at(self, positions: Positions) -> ElementRows:
         """Some of them, or some more than once."""
         return replace(
             self, count=len(positions), varying={name: values[positions] for name, values in self.varying.items()}

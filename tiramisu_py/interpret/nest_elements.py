@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.interpret.arithmetic import Value
-from tiramisu_py.interpret.element_values import LANE, Elements, Positions
+from tiramisu_py.interpret.element_values import LANE, ElementRows, Positions
 from tiramisu_py.interpret.evaluator import Cell, Frame
 from tiramisu_py.interpret.memory import Array, has_lanes
 from tiramisu_py.ir import Block, Comment, For, If, Joined, Lane, Let, Mask, Node, Prefetch, Ramp, Shifted, Store
@@ -33,15 +33,15 @@ class UnsuitableError(Exception):
 
 
 @dataclass(eq=False)
-class Executions:
-    """Executions of one store; `order` says when each is, by the columns of its loops and of its places in blocks.
+class NestExecutions:
+    """NestExecutions of one store; `order` says when each is, by the columns of its loops and of its places in blocks.
 
     Those of the lanes of one vector are at the same time.
     """
 
     store: Store
     array: Array
-    elements: Elements
+    elements: ElementRows
     order: tuple[Value, ...]
 
     def flat(self, indices: Sequence[Expr]) -> Value:
@@ -67,14 +67,14 @@ def is_plain(node: Node) -> bool:
     return all(isinstance(each, _PLAIN) and not getattr(each, "reductions", ()) for each in inside)
 
 
-def executions(node: For, frame: Frame, most: int, iterations: Sequence[int] | None = None) -> list[Executions]:
+def executions(node: For, frame: Frame, most: int, iterations: Sequence[int] | None = None) -> list[NestExecutions]:
     """The executions of all stores of a loop, or of some iterations of it, up to `most`; raises `UnsuitableError`."""
     for name in names(node):
         value = frame.variables.get(name)
         if has_lanes(value.value if isinstance(value, Cell) else value):
             raise UnsuitableError(f"{name} is a vector")
     nest = _Nest(frame, frozenset(each.buffer for each in statements(node) if isinstance(each, Store)), most)
-    once = _Rows(Elements(frame, 1), ())
+    once = _Rows(ElementRows(frame, 1), ())
     if iterations is None:
         nest.visit(node, once)
     else:
@@ -86,9 +86,9 @@ def executions(node: For, frame: Frame, most: int, iterations: Sequence[int] | N
 
 @dataclass(eq=False)
 class _Rows:
-    """Executions of a statement: `active` of the lanes of each, where a mask is around it."""
+    """NestExecutions of a statement: `active` of the lanes of each, where a mask is around it."""
 
-    elements: Elements
+    elements: ElementRows
     order: tuple[Value, ...]
     active: Value = None
     depth: int = 0
@@ -109,7 +109,7 @@ class _Nest(Visitor[None]):
     frame: Frame
     written: frozenset[str]
     most: int
-    found: list[Executions] = field(default_factory=list)
+    found: list[NestExecutions] = field(default_factory=list)
 
     def visit(self, node: Node, rows: _Rows) -> None:
         """Find the executions of the stores in a statement."""
@@ -176,7 +176,7 @@ class _Nest(Visitor[None]):
             for index in (*node.indices, *(index for load in loads_in(node.value) for index in load.indices)):
                 self._known(index)
             own = replace(rows.elements, frame=replace(rows.elements.frame, where=node.statement))
-            self.found.append(Executions(node, array, own, rows.order))
+            self.found.append(NestExecutions(node, array, own, rows.order))
 
     def _lanes(self, node: Store) -> int:
         """The number of lanes of a store: those of its indices, or of the vectors that its array has as elements."""
