@@ -93,7 +93,7 @@ class Groups:
 
 
 def groups(at: StoredElements) -> Groups:
-    """NestExecutions by the element that they store to; raises `UnsuitableError` for one that a vector stores to twice."""
+    """Executions by the element that they store to; raises `UnsuitableError` for one that a vector stores to twice."""
     order = np.lexsort((at.time, at.stored))
     element, time = at.stored[order], at.time[order]
     begins = np.concatenate([[True], element[1:] != element[:-1]])

@@ -45,7 +45,7 @@ class Taken(dict[str, Value]):
 
 @dataclass(eq=False)
 class ElementRows:
-    """NestExecutions of statements: `varying` variables have a value for each of `count`, others are those of `frame`."""
+    """Executions of statements: `varying` variables have a value for each of `count`, others are those of `frame`."""
 
     frame: Frame
     count: int
