@@ -28,6 +28,7 @@ from tiramisu_py.function.saving.files import write_certificate
 from tiramisu_py.function.scheduled_values import checked_threads, in_scheduled_order, interpreted
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.progress import step
 from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.proof.certificates.certificate import certificate
@@ -186,19 +187,18 @@ class Results(Scheduled):
         sums of floating-point numbers that a schedule rounds in another order. With `as_scheduled` terms are combined
         in the order of the schedule: in its lanes, blocks and trees, and in the private copies of so many `threads`.
         Results of reductions that are `ordered`, `everywhere` or `run_to_run` are then those of a compiled kernel bit
-        for bit. The loops are run in Python, one step after another, which takes a thousand times as long as the
-        kernel. Functions with ranks run on as many as they need, in this process, and take and return whole arrays.
+        for bit. The loops are run in Python: many iterations at once in NumPy where the bits are the same (those whose
+        elements others do not touch, and sums term by term). Others, and the threads of GPUs, run one step after
+        another, which takes a thousand times as long as the kernel. Functions with ranks run on as many as they need,
+        in this process, and take and return whole arrays.
         Raises `ArgumentError` for a reduction that is `not_guaranteed`, and for blocks with bounds of their own
         (`Function.blocks`).
         """
         self._require_outputs()
         arguments, params = self._arguments(positional, named)
         if as_scheduled:
-            if self._program.blocks is not None:
-                raise ArgumentError(
-                    f"as_scheduled=True: {self.name} has blocks whose bounds are known only at run time: run it under "
-                    "mpirun"
-                )
+            if what := told_ranks(self._program).unnumbered:
+                raise ArgumentError(f"as_scheduled=True: {self.name} has {what}: run it under mpirun")
             given, count = checked_arguments(self.algorithm, arguments, params), checked_threads(threads)
             return in_scheduled_order(
                 self.check(), lambda: self._interpreted(self._lowered_loops(), given, threads=count)
@@ -223,8 +223,8 @@ class Results(Scheduled):
         """
         self._require_outputs()
         self._require_vectors(vector_bytes)
-        if self._program.blocks is not None:
-            raise ArgumentError(f"{self.name} has blocks whose bounds are known only at run time: it is not validated")
+        if what := told_ranks(self._program).unnumbered:
+            raise ArgumentError(f"{self.name} has {what}: it is not validated")
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
@@ -316,7 +316,11 @@ def emission(
         if not isinstance(given, bool):
             raise ArgumentError(f"{option}={given!r}: give True or False")
     function = passes.traced(function) if trace else function
-    function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
+    function = replace(
+        function,
+        options=replace(function.options, pin=as_pin(pin, function.grid is not None)),
+        gpus=replace(function.gpus, page_lock=page_lock),
+    )
     with step(f"{f.name}: text"):
         sources = backends.emit(function)
     compiled = partial(
