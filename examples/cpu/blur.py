@@ -62,7 +62,7 @@ def sliding(cpu: tm.Target) -> tm.Function:
 
 
 def stacked(cpu: tm.Target) -> tm.Function:
-    """Sums across in a register for each row; two more rows than results, the factor, a load and a sum fill registers."""
+    """Sums across in a register for each row; two more rows than results, the factor and two to load and add."""
     lanes, rows = cpu.lanes(tm.float32), cpu.vector_registers - 5
     f, across, by = algorithm(across_first=True)
     by.tile(r, c, rows, lanes, r0, c0, r1, c1)
