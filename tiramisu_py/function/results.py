@@ -314,7 +314,11 @@ def emission(
         if not isinstance(given, bool):
             raise ArgumentError(f"{option}={given!r}: give True or False")
     function = passes.traced(function) if trace else function
-    function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
+    function = replace(
+        function,
+        options=replace(function.options, pin=as_pin(pin, function.grid is not None)),
+        gpus=replace(function.gpus, page_lock=page_lock),
+    )
     with step(f"{f.name}: text"):
         sources = backends.emit(function)
     compiled = partial(
