@@ -177,6 +177,7 @@ class LoopFunction:
     traced: bool = False
     pin: Pin | None = None
     page_lock: bool = False
+    launch_graphs: bool = False
     gpu_where: Expr | None = None
     nontemporal_above: int | None = None
     versions: tuple[Version, ...] = ()
