@@ -163,11 +163,11 @@ class Results(Scheduled):
         read-only) is copied as without the option. Meanwhile no other thread may call a function with the array. A
         temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
 
-        With `graph`, what a call gives its GPUs becomes CUDA graphs: one of all kernels, copies between devices and fills
-        that lie between two points at which the host takes part (it waits, or copies its own arrays). Arrays that stay
-        on the device (``memory=tm.GPU_MEMORY``) so have one graph a call, which costs a launch in the place of one for
+        With `graph`, what a call gives its GPUs becomes CUDA graphs: one of all kernels, copies between devices and
+        fills that lie between two points at which the host takes part (it waits, or copies its own arrays). Where
+        arrays stay on the device (``memory=tm.GPU_MEMORY``) a call has one graph, and launches that in the place of
         each kernel. Each call captures its own addresses and sizes, and updates the graph of an earlier one. It pays
-        for many short kernels; the program, its order and its values are the same. `Kernel.launches` counts.
+        for many short kernels; the program, its order and its values stay the same. `Kernel.launches` counts.
 
         A program that keeps values in files (`offload`, ``tm.CPU2FILE``) has them in the folder `storage`, on a disk:
         they have no names there, and none is left however a call ends. ``storage="simulator"`` is a disk in memory, for

@@ -1,4 +1,4 @@
-"""Launches as CUDA graphs (tm_gpu_graphs.h), over the simulator: phases, events, updates, and what cannot be captured."""
+"""Launches as CUDA graphs (tm_gpu_graphs.h), over the simulator: phases, events, updates, what is not captured."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def launches() -> tuple[int, int]:
 
 @dataclass
 class Random:
-    """A random sequence of operations on buffers of a device, each ordered by events behind what it needs, as NumPy does
-    them one by one; those from number `free` on are not ordered.
+    """A random sequence of operations on buffers of a device, with the values that NumPy gives them one by one.
+
+    Each is ordered by events behind what it needs, but for those from number `free` on.
     """
 
     gpu: Call
@@ -80,7 +81,9 @@ class Random:
             self.done(stream, a, b)
         elif kind == 7:
             stream = self.stream(a)
-            checked(runtime().tm_gpu_zero(self.gpu.handle, 0, ctypes.c_void_p(place), ctypes.c_size_t(4 * SIZE), stream))
+            checked(
+                runtime().tm_gpu_zero(self.gpu.handle, 0, ctypes.c_void_p(place), ctypes.c_size_t(4 * SIZE), stream)
+            )
             values[a] = 0 * values[a]
             self.done(stream, a)
         elif kind == 8:

@@ -175,7 +175,7 @@ class GpusPart(HostPart):
         return [cgen.Statement(f"tm_gpu_trace(gpu, {self.log.place})")]
 
     def prepare(self) -> Lines:
-        """Asks for graphs and shared memory, finds the caller's arrays that GPUs address, and page-locks others, if wanted."""
+        """Asks for graphs and shared memory, finds the caller's arrays that GPUs address, and page-locks others."""
         graphs: Lines = [tried("tm_gpu_graphs")] if self.function.launch_graphs else []
         return [
             *graphs,
