@@ -21,6 +21,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collective_exchanges import collectives
 from tiramisu_py.program.ranks.combined_reductions import combined_loops, groups
 from tiramisu_py.program.ranks.spread import axes, foreseen
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import FILES, Device, Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
@@ -36,7 +37,7 @@ def communication(program: Program, params: Mapping[str, int]) -> Communication:
     if not axes(program):
         return Communication(tuple(moved), in_place=tuple(_in_place(program, params)))
     spread_out = foreseen(even)
-    if spread_out.blocks is not None:
+    if told_ranks(spread_out).unnumbered:
         return Communication((*moved, *_of_one_rank(spread_out, params)))
     assert spread_out.ranks is not None
     everyone = sets.fixed(spread_out.ranks, params)

@@ -20,8 +20,8 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.access import ENTRY, EXIT, Actor, MemoryAccess
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.run_time_blocks import held
 from tiramisu_py.program.ranks.spread import local_time
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Home, Storage, home_of
 
@@ -254,18 +254,6 @@ class MemoryAccesses:
         )
 
     def _held(self, source: str) -> isl.Set:
-        """The values of a source in the caller's arrays, prefixed by the coordinates of each rank that holds them.
-
-        Every rank holds an array that is not distributed.
-        """
-        values, ranks = self.values.domain(source).intersect_params(self.program.context.params()), self.program.ranks
-        if self.program.blocks is not None:
-            return held(self.program, source, values)
-        if not self.program.is_spread or ranks is None:
-            return values
-        distribution = self.program.distributions.get(source)
-        if distribution is None:
-            return sets.flat_product(ranks, values, source)
-        elements = sets.graph(self.program.storages[source].index, sets.named(values, None))
-        holders = distribution.holders(elements.range(), ranks)
-        return sets.flat_pairs(elements.apply_range(holders).reverse(), source)
+        """The values of a source in the caller's arrays, prefixed by the coordinates of each rank that holds them."""
+        values = self.values.domain(source).intersect_params(self.program.context.params())
+        return told_ranks(self.program).held(source, values)

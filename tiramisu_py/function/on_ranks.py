@@ -17,6 +17,7 @@ from tiramisu_py.function.results import Results
 from tiramisu_py.program.machine.distribution import Distribution
 from tiramisu_py.program.ranks import holdings
 from tiramisu_py.program.ranks.spread import axes, ranks
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 
 Array = npt.NDArray[Any]
 
@@ -104,7 +105,7 @@ class OnRanks(Results):
 
         Raises `ArgumentError` where the grid depends on parameters that are not given.
         """
-        if self._program.blocks is not None:
+        if told_ranks(self._program).unnumbered:
             raise ArgumentError(
                 f"{self.name} has no process grid of its own: ranks and their blocks are those that it is called with"
             )
@@ -132,11 +133,8 @@ class OnRanks(Results):
         their own (`Function.blocks`), and `InterpretError` for accesses to memory that a message is using, and for
         deadlocks.
         """
-        if self._program.blocks is not None:
-            raise ArgumentError(
-                f"{self.name} has blocks whose bounds are known only at run time: it is not simulated, run it "
-                "under mpirun"
-            )
+        if what := told_ranks(self._program).unnumbered:
+            raise ArgumentError(f"{self.name} has {what}: it is not simulated, run it under mpirun")
         if number is not None:
             _check_rank(number, "number")
         arguments, params = self._arguments((), given)

@@ -28,6 +28,7 @@ from tiramisu_py.function.saving.files import write_certificate
 from tiramisu_py.function.scheduled_values import checked_threads, in_scheduled_order, interpreted
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.progress import step
 from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.proof.certificates.certificate import certificate
@@ -201,11 +202,8 @@ class Results(Scheduled):
         self._require_outputs()
         arguments, params = self._arguments(positional, named)
         if as_scheduled:
-            if self._program.blocks is not None:
-                raise ArgumentError(
-                    f"as_scheduled=True: {self.name} has blocks whose bounds are known only at run time: run it under "
-                    "mpirun"
-                )
+            if what := told_ranks(self._program).unnumbered:
+                raise ArgumentError(f"as_scheduled=True: {self.name} has {what}: run it under mpirun")
             given, count = checked_arguments(self.algorithm, arguments, params), checked_threads(threads)
             return in_scheduled_order(
                 self.check(), lambda: self._interpreted(self._lowered_loops(), given, threads=count)
@@ -230,8 +228,8 @@ class Results(Scheduled):
         """
         self._require_outputs()
         self._require_vectors(vector_bytes)
-        if self._program.blocks is not None:
-            raise ArgumentError(f"{self.name} has blocks whose bounds are known only at run time: it is not validated")
+        if what := told_ranks(self._program).unnumbered:
+            raise ArgumentError(f"{self.name} has {what}: it is not validated")
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
@@ -323,12 +321,16 @@ def emission(
     for option, given in (("trace", trace), ("page_lock", page_lock), ("graph", graph)):
         if not isinstance(given, bool):
             raise ArgumentError(f"{option}={given!r}: give True or False")
-    if graph and not function.kernels:
+    if graph and not function.gpus.kernels:
         raise ArgumentError(f"graph=True, and {f.name} has no kernels of a GPU: leave it out")
     if graph and trace:
         raise ArgumentError("graph=True and trace=True: a graph has no times for its kernels; give one of them")
     function = passes.traced(function) if trace else function
-    function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock, launch_graphs=graph)
+    function = replace(
+        function,
+        options=replace(function.options, pin=as_pin(pin, function.grid is not None)),
+        gpus=replace(function.gpus, page_lock=page_lock, graphs=graph),
+    )
     with step(f"{f.name}: text"):
         sources = backends.emit(function)
     compiled = partial(

@@ -227,16 +227,19 @@ class Layer:
         device: str | None = None,
         sanitize: bool = False,
         fast: Collection[str] = (),
+        launch_graph: bool = False,
     ) -> GraphRun:
         """The layer on one graph: what it needs of the graph is made here, and its program is compiled.
 
         It runs on cores, or on a `device`, "gpu", "gpu:1" or "simulator": the same values, in kernels, with transfers
         that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator. `fast` is
         that of `Function.compile`: with ``("contract",)`` products are added at once, in half of the instructions, and
-        the last bits are another rounding.
+        the last bits are another rounding. With `launch_graph` a call's kernels are launched as one CUDA graph (see
+        `Function.compile`): they are many, and short on small graphs.
         """
         self.check(graph)
-        return GraphRun(self.chosen_for(graph), graph, LayerMachine(threads, device, sanitize, tuple(fast), self._tile))
+        machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, self._tile)
+        return GraphRun(self.chosen_for(graph), graph, machine)
 
     @property
     def _tile(self) -> int:

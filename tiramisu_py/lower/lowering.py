@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.domains.from_isl import condition_of_params
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
-from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, Block, CallOptions, Labels, LoopFunction, Node, OnGpus, ScalarArgument
 from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.component_arrays import in_component_arrays
@@ -62,7 +62,7 @@ def _lowered(program: Program) -> tuple[LoopFunction, About]:
     """The loops of a program, and the information for the first passes."""
     own = own_part(with_whole_vectors(program))
     lowered = _Lowering(own).function(program, arguments(own.whole.program, own.arrays))
-    boxes = own.boxes() if lowered.devices else {}
+    boxes = own.boxes() if lowered.gpus.devices else {}
     params = own.ranked.program.algorithm.params
     return lowered, About(Names(params), params=params, definitions=own.ranked.definitions, boxes=boxes)
 
@@ -94,14 +94,16 @@ class _Lowering:
             ),
             body=self.code.around(body),
             externs=_externs([*(body for group in bodies for body in group), *self.code.gpu.kernels.values()]),
-            documentation=_documentation(program),
+            labels=Labels(documentation=_documentation(program)),
             outputs=output_buffers(program),
-            kernels=tuple(kernel.function for kernel in self.code.gpu.kernels.values()),
-            devices=device_count(program),
-            gpu=program.gpu,
+            gpus=OnGpus(
+                kernels=tuple(kernel.function for kernel in self.code.gpu.kernels.values()),
+                devices=device_count(program),
+                kind=program.gpu,
+                where=self.code.gpu.where(is_distributed=self.grid is not None),
+            ),
             grid=self.grid,
-            gpu_where=self.code.gpu.where(is_distributed=self.grid is not None),
-            nontemporal_above=_nontemporal_above(self.program),
+            options=CallOptions(nontemporal_above=_nontemporal_above(self.program)),
         )
 
     def _nest(self, bodies: Sequence[Code], arrays: Mapping[str, Instance]) -> Fragment | None:

@@ -39,7 +39,11 @@ def with_packs(program: Program, function: LoopFunction, lowered: Callable[[Prog
     if not program.kept:
         return function
     packs = tuple(_packing_function(program, source, lowered) for source in packed_from(program))
-    return replace(function, packs=packs, documentation=(*function.documentation, *map(_mention, packs)))
+    return replace(
+        function,
+        companions=replace(function.companions, packs=packs),
+        labels=replace(function.labels, documentation=(*function.labels.documentation, *map(_mention, packs))),
+    )
 
 
 def _packing_function(program: Program, source: str, lowered: Callable[[Program], LoopFunction]) -> LoopFunction:
@@ -52,13 +56,14 @@ def _packing_function(program: Program, source: str, lowered: Callable[[Program]
     part = _with_only(program, {statement.name for statement in packing(program, source)})
     part = part.with_statement(*(_at_any(program, s, others) for s in part.statements.values()))
     part = part.with_(algorithm=own, kept=(), narrowed=context, specialized=())
+    function = lowered(part)
     return replace(
-        lowered(part),
+        function,
         name=name,
         params=sizes,
-        documentation=tuple(_layouts(program, source)),
-        packs_for=algorithm.name,
-        nontemporal_above=None,
+        labels=replace(function.labels, documentation=tuple(_layouts(program, source))),
+        companions=replace(function.companions, packs_for=algorithm.name),
+        options=replace(function.options, nontemporal_above=None),
     )
 
 

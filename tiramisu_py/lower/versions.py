@@ -30,7 +30,7 @@ def with_versions(program: Program, function: LoopFunction, lowered: Callable[[P
     """The function with a version for each specialization of the program; those with most constants come first."""
     if not program.specialized:
         return function
-    if function.grid is not None or function.kernels or function.devices:
+    if function.grid is not None or function.gpus.kernels or function.gpus.devices:
         raise CompilerDefect(
             f"{function.name} uses {'ranks' if function.grid is not None else 'GPUs'}: specialize is for functions "
             "that run on the host alone"
@@ -39,7 +39,7 @@ def with_versions(program: Program, function: LoopFunction, lowered: Callable[[P
     for special in sorted(program.specialized, key=len, reverse=True):
         taken = [each.function.name for each in versions]
         versions.append(_version(program, special, lowered, taken))
-    return replace(function, versions=tuple(versions))
+    return replace(function, companions=replace(function.companions, versions=tuple(versions)))
 
 
 def _version(

@@ -174,7 +174,7 @@ class Kernel:
         """The events of this thread's last call, with their times. Raises `ArgumentError` if there was no call, if it
         failed, or if the kernel was compiled without ``trace=True``.
         """
-        if not self.function.traced:
+        if not self.function.options.traced:
             raise ArgumentError(f"{self.name} keeps no trace: give trace=True to {self.name}.compile")
         return self._calls.trace(self.name)
 
@@ -317,7 +317,7 @@ class Kernel:
         run: Callable[[], int | None]
         if self._writes_nothing(call):
             run = int
-        elif self.gpu is not None or self.storage is not None or self.function.traced:
+        elif self.gpu is not None or self.storage is not None or self.function.options.traced:
             run = partial(self._logged, call)
         else:
             run = function.bound(call)
@@ -465,7 +465,9 @@ class Kernel:
     def _repeated(self) -> RepeatedCalls | None:
         """The kinds of calls so far; None if each call has more to look at than types, shapes and addresses."""
         known = self.arguments
-        special = self.gpu is not None or self.storage is not None or self.ranks is not None or self.function.traced
+        special = (
+            self.gpu is not None or self.storage is not None or self.ranks is not None or self.function.options.traced
+        )
         plain = self.shared is not None and not special
         return RepeatedCalls(known, self._c_function) if plain and known.checked_by_forms else None
 

@@ -59,7 +59,7 @@ def _verdict(
     module: ModuleType, variant: str, build: Callable[[], tm.Function], device: str, sizes: tuple[int, ...]
 ) -> str:
     f = build()
-    used = f.show("lowered").devices
+    used = f.show("lowered").gpus.devices
     if device != "simulator" and used > tm.gpu_count():
         return f"skipped: needs {used} GPUs"
     kernel = f.compile(device=device)

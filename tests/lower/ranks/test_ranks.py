@@ -260,5 +260,5 @@ def test_the_coordinate_of_the_rank_is_passed_on_to_kernels():
     b.tag_gpu([i1], [j1])
     f.derive_transfers()
     function = lower(f.completed)
-    (kernel,), (launch,) = function.kernels, all_of(function, Launch)
+    (kernel,), (launch,) = function.gpus.kernels, all_of(function, Launch)
     assert kernel.params == ("N", "rank0") and [str(value) for value in launch.values] == ["N", "rank0"]

@@ -80,7 +80,7 @@ def _lanes(index: Expr) -> int:
 
 def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
     """The header for a function with such stores or with prefetches."""
-    bodies = [function.body, *(version.function.body for version in function.versions)]
+    bodies = [function.body, *(version.function.body for version in function.companions.versions)]
     if not any(uses_streams(body) or Prefetch in contents(body) for body in bodies):
         return ()
     return packaged("c", RUNTIME)
@@ -282,7 +282,9 @@ def _residue(e: Expr, modulus: int, known: Mapping[str, Residue]) -> int | None:
 def chooses(function: LoopFunction, scope: Scope, alignment: Alignment) -> str:
     """The condition in C under which a call uses non-temporal stores."""
     scalars = Scalars(scope)
-    bound = "TM_CACHED" if function.nontemporal_above is None else f"INT64_C({function.nontemporal_above})"
+    bound = (
+        "TM_CACHED" if function.options.nontemporal_above is None else f"INT64_C({function.options.nontemporal_above})"
+    )
     used = names(function.body)
     arrays = [scope.arrays[name] for name in alignment.arrays if name in used]
     held = " + ".join(_bytes(array, scalars) for array in arrays) or "INT64_C(0)"

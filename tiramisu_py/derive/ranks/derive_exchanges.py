@@ -31,6 +31,7 @@ from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, foreseen
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.statement_runs import conditions_of_message
 from tiramisu_py.records import dataclass
@@ -52,7 +53,7 @@ def with_exchanges(program: Program, command: str, together: bool = False) -> tu
 
     With `together`, exchanges that loop over ranks are collective calls if possible.
     """
-    if program.blocks is not None:
+    if told_ranks(program).unnumbered:
         return with_block_exchanges(program, command), []
     if not axes(program):
         return program, []

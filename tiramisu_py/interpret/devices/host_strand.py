@@ -71,7 +71,7 @@ def run(
 
 def _version(function: LoopFunction, given: Mapping[str, Any]) -> LoopFunction:
     """The version of a function that a call with these parameters and scalars executes."""
-    for version in function.versions:
+    for version in function.companions.versions:
         if all(_is(given[name], value) for name, value in version.sizes) and _holds(function, version, given):
             return version.function
     return function
@@ -109,7 +109,7 @@ def _packed(
 ) -> dict[str, np.ndarray[Any, Any]]:
     """The operands that a function takes packed, made from the arrays that are given for them."""
     found: dict[str, np.ndarray[Any, Any]] = {}
-    for pack in function.packs:
+    for pack in function.companions.packs:
         source, *kept = (argument for argument in pack.arguments if isinstance(argument, ArrayArgument))
         if source.name in arguments:
             sizes = {name: params[name] for name in pack.params}
@@ -126,7 +126,7 @@ class Host(Interpreter):
         self, function: LoopFunction, choice: random.Random, queues: Queues, threads: int | None = None
     ) -> None:
         super().__init__(choice, threads)
-        self.kernels = {kernel.name: kernel for kernel in function.kernels}
+        self.kernels = {kernel.name: kernel for kernel in function.gpus.kernels}
         self.queues = queues
         self.events: dict[str, Marks] = {}
 

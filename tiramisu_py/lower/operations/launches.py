@@ -19,6 +19,7 @@ from tiramisu_py.lower.loops.bundle_sizes import box_of
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
+from tiramisu_py.program.bundles import BundledLoops
 from tiramisu_py.program.kernels import KernelNest, axis_name, is_counted
 from tiramisu_py.program.loops import GpuBlock, LoopId
 from tiramisu_py.program.program import Program
@@ -80,7 +81,7 @@ class LaunchGrid:
     @cached_property
     def box(self) -> tuple[list[Expr], list[Expr]]:
         """The first iteration of each loop of the bundle, and the number of iterations, outermost first."""
-        return box_of(self.program, self.nest.blocks)
+        return box_of(BundledLoops(self.program, self.nest.blocks))
 
     @property
     def total(self) -> Expr:

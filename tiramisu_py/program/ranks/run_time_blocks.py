@@ -105,38 +105,6 @@ class Bounds:
         return sets.as_set(self.upper.ge_set(self.extent))
 
 
-def held(program: Program, source: str, values: isl.Set) -> isl.Set:
-    """The values of a source held in this rank's part of the caller's array."""
-    distribution, blocks = program.distributions.get(source), program.blocks
-    dim = None if distribution is None else distribution.in_blocks
-    if dim is None or blocks is None:
-        return values
-    return values.intersect(in_block(blocks, _element(program, source, values, dim)))
-
-
-def _element(program: Program, source: str, values: isl.Set, dim: int) -> isl.Aff:
-    """One index of the element that a value is kept in."""
-    index = sets.from_frame(program.storages[source].index, values.get_space())
-    return sets.outputs(index)[dim]
-
-
-def in_any_block(program: Program, source: str, values: isl.Set) -> isl.Set:
-    """The values of a source held in some rank's part of the caller's array."""
-    distribution, blocks = program.distributions.get(source), program.blocks
-    dim = None if distribution is None else distribution.in_blocks
-    if dim is None or blocks is None:
-        return values
-    form = _element(program, source, values, dim)
-    zero, extent = sets.constant(values.get_space(), 0), Affine(values.get_space(), {}).single(blocks.extent)
-    return values.intersect(both(form.ge_set(zero), form.lt_set(extent)))
-
-
-def own_elements(program: Program, elements: isl.Set, dim: int) -> isl.Set:
-    """The elements of an array that are in the rank's block."""
-    assert program.blocks is not None
-    return elements.intersect(in_block(program.blocks, sets.variables(elements.get_space())[dim]))
-
-
 # -- declarations that use bounds
 
 

@@ -26,12 +26,12 @@ from tiramisu_py.program.kernels import axis_name
 from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.private_buffers import private_copies
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import FILES, Device, Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
 from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
 from tiramisu_py.proof.certificates.queued_operations import Operations
-from tiramisu_py.proof.messages.array_parts import held_places
 from tiramisu_py.proof.messages.exchanges import ExchangeHalves, exchanges
 from tiramisu_py.proof.messages.halves import event_of, executed
 from tiramisu_py.proof.messages.small_sizes import waits_for_peer
@@ -225,7 +225,7 @@ class _Certificate:
         found = [s.source for s in self.program.storages_in(buffer.name) if s.source in self.program.distributions]
         if not (buffer.argument and home.device == buffer.device and found):
             return None
-        return str(held_places(self.program, found[0], elements, self._array(home)))
+        return str(told_ranks(self.program).places(found[0], elements, self._array(home)))
 
     def _elements(self, access: MemoryAccess) -> isl.Map:
         """The element of the buffer that an access uses, in the copy of its executor."""

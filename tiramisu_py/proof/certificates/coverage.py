@@ -13,6 +13,7 @@ from tiramisu_py.dependence.lanes import reading_ahead
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, is_tree, kernels
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.kernels import threads
@@ -24,9 +25,8 @@ _ROLES = {Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY, Role.SEND}
 def check_covered(program: Program) -> None:
     """Raises `UnsupportedError`, with a statement and the reason, for a program that no certificate covers."""
     name = program.algorithm.name
-    if program.blocks is not None:
-        what = f"{name} runs on ranks with blocks whose bounds are known only at run time"
-        raise UnsupportedError(f"no certificate covers this yet: {what}")
+    if what := told_ranks(program).unnumbered:
+        raise UnsupportedError(f"no certificate covers this yet: {name} runs on ranks with {what}")
     for statement in program.acting:
         what = _of_statement(program, statement)
         if what:

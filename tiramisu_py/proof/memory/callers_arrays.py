@@ -21,10 +21,10 @@ from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.storage import Buffer, home_of
 from tiramisu_py.proof.memory.places import extent_box
 from tiramisu_py.proof.memory.values import first_spot
-from tiramisu_py.proof.messages.array_parts import held_places
 from tiramisu_py.proof.violations.findings import Finding, Key, on_rank, words
 
 
@@ -76,7 +76,7 @@ def _in_callers_array(flow: Flow, output: str, write: MemoryAccess, bad: isl.Set
     program = flow.accesses.program
     if bad.is_empty() or not program.is_spread:
         return bad
-    held = held_places(program, output, extent_box(program, write.buffer), str(write.home))
+    held = told_ranks(program).places(output, extent_box(program, write.buffer), str(write.home))
     return bad if held is None else bad.intersect(sets.preimage(held, write.place))
 
 

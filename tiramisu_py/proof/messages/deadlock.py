@@ -24,6 +24,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collective_exchanges import collectives, with_calls
 from tiramisu_py.program.ranks.combined_reductions import meetings
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.messages import collectives as collective_exchanges
 from tiramisu_py.proof.messages.exchanges import ExchangeHalves, exchanges
@@ -204,7 +205,7 @@ def _impossible(program: Program) -> str:
 
 def _on_ranks(program: Program) -> str:
     """The number of ranks in words: constants, or any number."""
-    if program.blocks is not None or program.ranks is None:
+    if told_ranks(program).unnumbered or program.ranks is None:
         return "on any number of ranks"
     if relevant_params([program.ranks], program.context):
         return "on any number of ranks"

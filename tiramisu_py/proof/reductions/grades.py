@@ -36,6 +36,7 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, Parall
 from tiramisu_py.program.machine.tensor_instructions import TensorInstruction, tensor_instruction
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.proof.kernels.threads import nests_by_statement
@@ -293,7 +294,7 @@ def _asked(least: Determinism) -> str:
 def _of_machine(program: Program) -> tuple[str, ...]:
     """The parameters that stand for the number of ranks, or for the part of one."""
     found = [e.name for extent in program.grid for e in walk(extent) if isinstance(e, Param)]
-    return tuple(dict.fromkeys([*found, *(program.blocks.bounds if program.blocks is not None else ())]))
+    return tuple(dict.fromkeys([*found, *told_ranks(program).bounds]))
 
 
 def _mentions(domain: isl.Set, names: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.bundles import members
 from tiramisu_py.program.loops import Bundle, GpuBlock, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_arguments import statements

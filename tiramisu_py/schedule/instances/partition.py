@@ -14,6 +14,7 @@ from tiramisu_py.program.editing import in_place_of, on_instances
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.targets import Cores, GpuThreads, Partition, Shares, Target, ranks_of
 from tiramisu_py.records import dataclass
@@ -90,10 +91,10 @@ def _word(given: object) -> str:
 
 
 def _check_ranks(program: Program, targets: Sequence[Target]) -> None:
-    if program.blocks is not None:
+    if bounds := told_ranks(program).bounds:
         raise CommandError(
             "ranks= names ranks by their numbers, but blocks have bounds that are known at run time "
-            f"({', '.join(program.blocks.bounds)}): leave ranks= out, and partition what each rank has"
+            f"({', '.join(bounds)}): leave ranks= out, and partition what each rank has"
         )
     along = program.grid[0] if program.grid else None
     number = getattr(along, "value", None)

@@ -16,6 +16,7 @@ from tiramisu_py.program.machine.distribution import Dealt, Distribution, Pieces
 from tiramisu_py.program.program import Program, adds_up
 from tiramisu_py.program.ranks.combined_reductions import not_combined
 from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
@@ -53,13 +54,13 @@ def tag_distribute(
 
 
 def _bounds(program: Program) -> str:
-    return "" if program.blocks is None else ", ".join(program.blocks.bounds)
+    return ", ".join(told_ranks(program).bounds)
 
 
 def _check_no_bounds(program: Program, advice: str) -> None:
     """Refuse constant ranks beside blocks with bounds that are known at run time."""
-    if program.blocks is not None:
-        raise CommandError(f"ranks have blocks already, with the bounds {_bounds(program)}: {advice}")
+    if bounds := _bounds(program):
+        raise CommandError(f"ranks have blocks already, with the bounds {bounds}: {advice}")
 
 
 def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combine: Combine | None) -> None:
@@ -122,7 +123,7 @@ def _extent(program: Program, given: object) -> Expr:
 
 def check_axes(program: Program) -> None:
     """Refuse loops, arrays of the caller and messages that disagree on the number of axes of the process grid."""
-    if program.blocks is not None:
+    if told_ranks(program).unnumbered:
         return
     count = axes(program)
     if program.grid and count > len(program.grid):

@@ -89,7 +89,7 @@ def half_of(program: Program, made: str, name: str, half: ExchangeHalf, role: Ro
             collective=half.collective,
         ),
     )
-    if program.blocks is None:  # with blocks it depends on their run-time sizes: left to the proof
+    if not is_relative:  # with blocks it depends on their run-time sizes: left to the proof
         check_values(program, statement.handle, source, sets.graph(point, instances).range())
     program = _in_place(program.with_loop(*loops), statement)
     for loop in loops:

@@ -88,7 +88,7 @@ class CallTraffic:
 
     def by_array(self, function: LoopFunction) -> dict[str, ArrayTraffic]:
         """Array by array; the instances on devices have the name of the array."""
-        bodies = [function.body, *(version.function.body for version in function.versions)]
+        bodies = [function.body, *(version.function.body for version in function.companions.versions)]
         copies = (node for body in bodies for node in walk(body) if isinstance(node, Copy) and is_gpu(node.device))
         arrays = {copy.statement: copy.source.partition("@")[0] for copy in copies}
         moved = dict.fromkeys(arrays.values(), 0)

@@ -18,6 +18,7 @@ from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.errors import ArgumentError, TiramisuError, Violation
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import home_of
 from tiramisu_py.proof import Report
@@ -58,10 +59,8 @@ def pictured(
     `ArgumentError` for sizes at which it is not defined or cannot be drawn, for inputs that do not fit, and for blocks
     with bounds of their own.
     """
-    if program.blocks is not None:
-        raise ArgumentError(
-            f"{program.algorithm.name} has blocks whose bounds are known only at run time: no picture of it is drawn"
-        )
+    if what := told_ranks(program).unnumbered:
+        raise ArgumentError(f"{program.algorithm.name} has {what}: no picture of it is drawn")
     accesses = MemoryAccesses(program)
     wanted = list[Mapping[str, int]]()
     for violation in report.violations if not sizes else ():
