@@ -32,7 +32,7 @@ class LayerMachine:
     device: str | None = None
     sanitize: bool = False
     fast: tuple[str, ...] = ()
-    #: Whether the kernels of a call are launched as one CUDA graph.
+    #: Whether the kernels of a call are launched as CUDA graphs.
     launch_graph: bool = False
     #: The vectors of sums in a tile of registers.
     tile: int = ACCUMULATORS
