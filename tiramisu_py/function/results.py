@@ -194,8 +194,10 @@ class Results(Scheduled):
         sums of floating-point numbers that a schedule rounds in another order. With `as_scheduled` terms are combined
         in the order of the schedule: in its lanes, blocks and trees, and in the private copies of so many `threads`.
         Results of reductions that are `ordered`, `everywhere` or `run_to_run` are then those of a compiled kernel bit
-        for bit. The loops are run in Python, one step after another, which takes a thousand times as long as the
-        kernel. Functions with ranks run on as many as they need, in this process, and take and return whole arrays.
+        for bit. The loops are run in Python: many iterations at once in NumPy where the bits are the same (those whose
+        elements others do not touch, and sums term by term). Others, and the threads of GPUs, run one step after
+        another, which takes a thousand times as long as the kernel. Functions with ranks run on as many as they need,
+        in this process, and take and return whole arrays.
         Raises `ArgumentError` for a reduction that is `not_guaranteed`, and for blocks with bounds of their own
         (`Function.blocks`).
         """
