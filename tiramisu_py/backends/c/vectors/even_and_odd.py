@@ -65,10 +65,10 @@ def _halves(vectors: Vectors, leaves: Mapping[Leaf, Cast]) -> Halves:
     found = {(leaf, is_odd): (leaf, is_odd) for leaf in leaves for is_odd in (False, True)}
     rows: list[tuple[Expr, tuple[Any, ...], dict[int, Leaf]]] = []
     for leaf, each in leaves.items():
-        start = _first_element(vectors, each.operand)
-        if start is None:
+        load = each.operand
+        if not isinstance(load, Load) or (start := _first_element(vectors, load)) is None:
             continue
-        kind = (each.operand.buffer, *leaf[1:])
+        kind = (load.buffer, *leaf[1:])
         for first, same, at in rows:
             if kind == same and (offset := difference(start, first)) is not None:
                 at[offset] = leaf
@@ -87,9 +87,9 @@ def _halves(vectors: Vectors, leaves: Mapping[Leaf, Cast]) -> Halves:
     return found
 
 
-def _first_element(vectors: Vectors, e: Expr) -> Expr | None:
-    """The place in its array of lane 0 of a load of elements side by side; None of anything else."""
-    if not isinstance(e, Load) or vectors.scope.mask is not None or vectors.scope.arrays[e.buffer].lanes > 1:
+def _first_element(vectors: Vectors, e: Load) -> Expr | None:
+    """The place in its array of lane 0 of a load of elements side by side; None of others, and of some lanes only."""
+    if vectors.scope.mask is not None or vectors.scope.arrays[e.buffer].lanes > 1:
         return None
     spaced = vectors.spaced(e.buffer, e.indices)
     if spaced is None or constant(spaced[1]) != 1:
