@@ -65,7 +65,7 @@ def exchange(f: Any, bx: Any, e: Exchange, **properties: Any) -> Any:
 
 def simulated(f: Any, exchanges: tuple[Exchange, ...], order: Order, reach: tuple[int, ...]) -> set[str]:
     """What goes wrong with any split of up to seven rows over up to four ranks."""
-    blocks = spread(f.program).blocks
+    blocks = spread(f.program).ranks.blocks
     assert blocks is not None
     found = set()
     for ranks in range(1, 5):

@@ -42,10 +42,10 @@ def messages(s, name: str, at: dict[str, int]) -> list[Pair]:
     statement: Statement = s.f.program.statements[name]
     program = s.f.program
     depth = next(d for d, loop in enumerate(statement.loops) if isinstance(program.loops[loop].tag, Rank))
-    assert statement.message is not None
+    assert statement.link.message is not None
     every = sets.joined(
         sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]]),
-        sets.renamed(program.value_of(statement), None), statement.message.peer,
+        sets.renamed(program.value_of(statement), None), statement.link.message.peer,
     )  # fmt: skip
     found = sets.points(sets.at_params(statement.instances.apply(sets.graph(every)), at))
     return sorted((point[0], point[1:-1], point[-1]) for point in found)

@@ -19,7 +19,7 @@ def crossed(exchange: ExchangeHalves) -> list[Violation]:
     moved, before, after = _moved(exchange, exchange.meeting)
     if moved is None:
         return []
-    channel = 2 * exchange.program.rank_axes
+    channel = 2 * exchange.program.ranks.axes
     sent = sets.equal_prefix(isl.Map.lex_lt(moved.get_space().domain()), channel)
     bad = sent.apply_domain(moved).apply_range(moved).intersect(isl.Map.lex_ge(moved.get_space().range()))
     return [] if bad.is_empty() else [_crossed(exchange, moved, before, after, bad)]
@@ -66,7 +66,7 @@ def _crossed(
     other = smallest.first(smallest.at(smallest.singleton(fixed.get_space().domain(), one), {}).apply(fixed))
     found = [_received(exchange, after, key, params) for key in (one, other)]
     (first, event, receive), (second, next_event, _) = found
-    sender, receiver = one[: program.rank_axes], one[program.rank_axes : 2 * program.rank_axes]
+    sender, receiver = one[: program.ranks.axes], one[program.ranks.axes : 2 * program.ranks.axes]
     send = exchange.sends[0].handle
     witness = Witness(params, first, second)
     order = f"{words(first)} before {words(second)}"

@@ -179,7 +179,7 @@ def _sized(exchange: ExchangeHalves, mine: str, theirs: str, there: isl.Map, sev
 
 
 def _meet(program: Program) -> str:
-    talking = ", ".join(dict.fromkeys(s.message.exchange for s in program.acting if s.message is not None))
+    talking = ", ".join(dict.fromkeys(s.link.message.exchange for s in program.acting if s.link.message is not None))
     return f"every message of {talking} meets its receive, with the same values in the same order" if talking else ""
 
 
@@ -222,7 +222,7 @@ def _tally(
 def _too_few(
     exchange: ExchangeHalves, key: tuple[int, ...], sent: int, received: int, params: dict[str, int]
 ) -> Violation:
-    axes, half = exchange.program.rank_axes, exchange.sends[0]
+    axes, half = exchange.program.ranks.axes, exchange.sends[0]
     sender, receiver, named = key[:axes], key[axes : 2 * axes], (half.source, key[2 * axes :])
     witness = Witness(params, named, None) if sent > received else Witness(params, None, named)
     message = (

@@ -49,16 +49,19 @@ def partition(
         program, chunk = on_target(program, part, level, target, command)
         chunks.append(chunk)
     return program.with_(
-        partitions=(
-            *program.partitions,
-            Partition(
-                chosen[0][0].source,
-                level,
-                wanted.points,
-                tuple(parts),
-                targets,
-                tuple(sets.plain(own.intersect(taken)) for own in wanted.sets),
-                tuple(chunks),
+        targets=replace(
+            program.targets,
+            partitions=(
+                *program.targets.partitions,
+                Partition(
+                    chosen[0][0].source,
+                    level,
+                    wanted.points,
+                    tuple(parts),
+                    targets,
+                    tuple(sets.plain(own.intersect(taken)) for own in wanted.sets),
+                    tuple(chunks),
+                ),
             ),
         )
     )
@@ -96,7 +99,7 @@ def _check_ranks(program: Program, targets: Sequence[Target]) -> None:
             "ranks= names ranks by their numbers, but blocks have bounds that are known at run time "
             f"({', '.join(bounds)}): leave ranks= out, and partition what each rank has"
         )
-    along = program.grid[0] if program.grid else None
+    along = program.ranks.grid[0] if program.ranks.grid else None
     number = getattr(along, "value", None)
     for target in targets:
         ranks = ranks_of(target)
@@ -129,7 +132,7 @@ def _without_level(program: Program, statement: Statement, others: Sequence[Stat
             f"loop {level} is the one over which {update.source} adds up its terms, and {statement.handle} has no such "
             f"loop: partition a loop of both ({advice}), or the terms alone, {update.handle}.partition({level}, ...)"
         )
-    earlier = next((p for p in program.partitions if any(statement.name in part for part in p.parts)), None)
+    earlier = next((p for p in program.targets.partitions if any(statement.name in part for part in p.parts)), None)
     if earlier is not None:
         return (
             f"{earlier.source} is partitioned already, along {earlier.level}, and {statement.handle} has no loop "
