@@ -22,7 +22,7 @@ def test_relational_convolution_runs_in_kernels() -> None:
     np.testing.assert_allclose(run(**given), MODELS["rgcn"].reference(edges, **given), rtol=1e-10, atol=1e-12)
     assert run.forward.f.check().bits == "bits preserved"
     report = "\n".join(run.forward.report())
-    assert "sum: n, i on threads" in report and "on GPU 0" in report, report
+    assert "sum: traversal, n, i on threads" in report and "on GPU 0" in report, report
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
