@@ -33,7 +33,7 @@ Chosen = list[tuple[Statement, LoopId]]
 def partition(
     program: Program, names: Sequence[str], loop: object, where: object, given: object, command: str
 ) -> Program:
-    """Cut statements into parts at a level, each on its target; the record is added to `Program.partitions`."""
+    """Cut statements into parts at a level, each on its target; the record is added to `Program.targets.partitions`."""
     level = loop_name(loop)
     targets = _targets(program, given)
     chosen = _chosen(program, names, level)
@@ -265,7 +265,7 @@ class DealOut(OnStatements):
 
     Returns the parts, in order: ``by_0``, ``by_1``, which can be scheduled further like those of `separate_at`; the
     loops of a part are new, for example ``r_block`` and ``r_thread`` on a GPU (see `gpu`, `cores`).
-    `Program.partitions` keeps the record. Raises `CommandError` for a loop that does not exist, is tagged, or is
+    `Program.targets.partitions` keeps the record. Raises `CommandError` for a loop that does not exist, is tagged, or is
     shared with other computations, for points, shares or ranges that do not fit the targets, and, with the smallest
     counterexample, for ranges that overlap or leave something out. Source: TIRAMISU, ``separate_at`` and
     ``rank_offset``.
