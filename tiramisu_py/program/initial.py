@@ -263,8 +263,8 @@ def in_order_of_reads(program: Program, members: Sequence[Computation]) -> Progr
     """The program in which values that depend on each other are computed before they are read, if they can be.
 
     Computations of a group share loops for it. Loops keep the order and the direction of the declaration where that
-    serves; `Program.origin.turned` says which do not. The program stays as it is where no order of loops is found: commands
-    may give one, and the proof asks for it.
+    serves; `Program.origin.turned` says which do not. The program stays as it is where no order of loops is found:
+    commands may give one, and the proof asks for it.
     """
     names = [each.name for each in members]
     if not any(read.source in names for c in members for e in (c.expr, *c.guards) for read in accesses(e)):

@@ -48,8 +48,8 @@ def on_all_accumulators(program: Program, spread: Program) -> Program:
     """The program `spread`, in which each update that ranks combine adds to the accumulators of all of them at once.
 
     From it, commands derive which values ranks will have, before the program is completed. It is never run or proven:
-    the instances of such an update have the coordinates of the rank whose memory it adds to (`Statement.memory.onto`) as
-    additional dimensions.
+    the instances of such an update have the coordinates of the rank whose memory it adds to (`Statement.memory.onto`)
+    as additional dimensions.
     """
     everyone = spread.ranks.everyone
     for statement in program.statements.values() if everyone is not None else ():

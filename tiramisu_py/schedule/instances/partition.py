@@ -265,8 +265,8 @@ class DealOut(OnStatements):
 
     Returns the parts, in order: ``by_0``, ``by_1``, which can be scheduled further like those of `separate_at`; the
     loops of a part are new, for example ``r_block`` and ``r_thread`` on a GPU (see `gpu`, `cores`).
-    `Program.targets.partitions` keeps the record. Raises `CommandError` for a loop that does not exist, is tagged, or is
-    shared with other computations, for points, shares or ranges that do not fit the targets, and, with the smallest
+    `Program.targets.partitions` keeps the record. Raises `CommandError` for a loop that does not exist, is tagged, or
+    is shared with other computations, for points, shares or ranges that do not fit the targets, and, with the smallest
     counterexample, for ranges that overlap or leave something out. Source: TIRAMISU, ``separate_at`` and
     ``rank_offset``.
     """
