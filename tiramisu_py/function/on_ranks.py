@@ -159,7 +159,8 @@ class OnRanks(Results):
         count = int(np.prod(grid, dtype=np.int64)) if number is None else number
         wholes = {**self._empty(function, values), **given.inputs, **given.initial}
         each = [self._of_rank(function, wholes, rank, values) for rank in range(count)]
-        interpret.interpret_ranks(function, each, values, seed, threads)
+        array_steps = None if threads is None else interpret.ArraySteps()
+        interpret.interpret_ranks(function, each, values, seed, threads, array_steps)
         return [self._whole(name, each, wholes, grid, values) for name in function.outputs]
 
     def _empty(self, function: ir.LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:

@@ -195,6 +195,24 @@ def test_an_output_in_nobodys_block_is_refused() -> None:
     assert found.kind == "bounds" and "b[0] is in the array of no rank: blocks cover 0 to R - 1" in found.message
 
 
+def test_a_row_of_an_input_in_the_neighbours_array_is_missing_until_a_message_brings_it() -> None:
+    f = tm.Function("sums", params=[R, lo, hi], assume="R >= 2")
+    image = f.input("image", tm.float32, [R])
+    b = f.computation("b", {r: R - 1}, image[r] + image[r + 1], shape=[R])
+    f.outputs(b)
+    f.blocks(R, lo, hi)
+    for array in (image, b):
+        array.distribute_array([r], rank=r, bounds=(lo, hi))
+    b.tag_distribute(r, bounds=(lo, hi))
+    (found,) = f.check().violations
+    assert found.kind == "communication"
+    assert "b[0] reads image[1] on the rank with the block from lo=0 up to hi=1, but it is only on another" in str(
+        found
+    )
+    f.derive_transfers()
+    assert f.check().ok, f.check()
+
+
 def test_an_output_that_every_rank_returns_needs_all_rows_everywhere() -> None:
     f = tm.Function("twice", params=[R, lo, hi])
     image = f.input("image", tm.float32, [R])
