@@ -76,6 +76,7 @@ STATEMENTS: list[Any] = [
     ir.StoreTile(1, "b", (n(57), n(58)), (n(59), n(60)), float32, 16, 16, "T"),
     ir.MultiplyTiles(0, 1, 2, (float32, float32), "T"),
     ir.Mma("b", (n(61), n(62), n(63), n(64)), (n(65), n(66)), (n(67),), "m16n8k16", "M"),
+    ir.LoadMatrices("b", n(71), n(72), 4, True, "M"),
 ]
 
 
@@ -165,7 +166,7 @@ def test_names_are_those_of_variables_arrays_events_and_requests() -> None:
     expected = {"For": {"v", "s"}, "Launch": {"x", "y"}, "Copy": {"t", "f"}, "Events": {"e", "s"}, "Deferred": {"s"}}
     expected |= {"TreeReduce": {"b"}, "Post": {"m", "r", "s"}, "Requests": {"r", "s"}, "Complete": {"r"}}
     expected |= {"AllReduce": {"m"}, "Barrier": set(), "Comment": set(), "Let": {"v", "s"}, "Await": {"e"}}
-    expected |= {"LoadTile": {"b"}, "StoreTile": {"b"}, "MultiplyTiles": set(), "Mma": {"b"}}
+    expected |= {"LoadTile": {"b"}, "StoreTile": {"b"}, "MultiplyTiles": set(), "Mma": {"b"}, "LoadMatrices": {"b"}}
     for statement in STATEMENTS:
         if type(statement).__name__ in expected:
             assert rewriting.names(statement) == expected[type(statement).__name__]

@@ -173,6 +173,25 @@ def test_a_carry_goes_from_one_word_to_the_next() -> None:
     assert found.view(np.uint64).tolist() == [a + b, (a - b) % 2**64, product]
 
 
+@pytest.mark.parametrize("transposed", ["", ".trans"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_warp_loads_matrices_of_shared_memory(count: int, transposed: str) -> None:
+    results = ", ".join(f"%r{10 + k}" for k in range(count))
+    body = f"""
+        mov.u32 %r0, %tid.x;  mul.lo.u32 %r1, %r0, 16;  mov.u32 %r2, tile;  add.u32 %r2, %r2, %r1;
+        mul.wide.u32 %rd5, %r0, 16;  add.u64 %rd6, %rd0, %rd5;  add.u64 %rd7, %rd1, %rd5;
+        ld.global.v4.u32 {{%r3, %r4, %r5, %r6}}, [%rd6];  st.shared.v4.u32 [%r2], {{%r3, %r4, %r5, %r6}};
+        bar.sync 0;
+        ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {{{results}}}, [%r2];
+        """ + "".join(f"st.global.u32 [%rd7+{4 * k}], %r{10 + k};" for k in range(count))
+    given = np.arange(256, dtype=np.uint16).reshape(4, 8, 8) * 7
+    declared = ".shared .align 16 .b8 tile[512];"
+    found = gpu().run(kernel(body, 2, declared), given, np.zeros((32, 8), np.uint16), block=32)[1]
+    for matrix in range(count):
+        of = given[matrix].T if transposed else given[matrix]
+        np.testing.assert_array_equal(found[:, 2 * matrix : 2 * matrix + 2], of.reshape(32, 2))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -190,6 +209,8 @@ def test_a_carry_goes_from_one_word_to_the_next() -> None:
         ("ld.global.v2.u32 %r1, [%rd0]", "it has 1 values, not 2"),
         ("activemask.b32 %r1", "an instruction that is not known"),
         ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 %r1, %r2, %r3, %r4", "a product of a kind that is not known"),
+        ("ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1, %r2, %r3}, [%r4]", "matrices of a kind that is not known"),
+        ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [%r4]", "it has not as many values as matrices"),
     ],
 )
 def test_what_is_not_known_is_refused_with_its_line(text: str, words: str) -> None:

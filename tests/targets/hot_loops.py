@@ -58,10 +58,6 @@ ALLOWED = [
         "16 bytes are all that 16 numbers in float32 become",
     ),
     Allowed(
-        ("warp-uint8",), (ZEN,), r"vp(and|srlw) .*%xmm\d+",
-        "8 pairs of neighbouring bytes, one for each lane of float32, are 16 bytes: both of a pair are taken at once",
-    ),
-    Allowed(
         ("grey",), (NEOVERSE,), r"ldu?r d\d+, .*|mov v\d+\.8b, v\d+\.8b",
         "a color of four pixels is among 10 bytes: two loads of 8, and nothing behind the last",
     ),

@@ -26,9 +26,9 @@ C = resources.files("tiramisu_py.backends.c")
 HEADERS = ("tm_vectors.h", "tm_gathers.h", "tm_masks.h", "tm_stores.h")
 #: Parameters that are no values: types, names, functions, numbers of bits and lanes, pieces of text.
 WORDS = {
-    "I", "M", "R", "S", "T", "U", "V", "X", "bits", "bytes", "by", "call", "choose", "converted", "entry", "function",
-    "kernels", "kind", "lanes", "load", "mpi", "n", "name", "own", "generic", "scaled", "set", "size", "statement",
-    "wide", "As", "Order", "Plain", "x", "y", "z", "d00", "d01", "d10", "d11",
+    "I", "M", "O", "R", "S", "T", "U", "V", "X", "bits", "bytes", "by", "call", "choose", "converted", "entry",
+    "function", "kernels", "kind", "lanes", "load", "mpi", "n", "name", "own", "generic", "scaled", "set", "size",
+    "statement", "wide", "As", "Order", "Plain", "x", "y", "z", "d00", "d01", "d10", "d11",
 }  # fmt: skip
 #: Parameters of the vector headers that vectors are given for.
 VECTORS = {"a", "b", "yes", "no", "mask", "value", "index", "low", "high", "row", "column"}

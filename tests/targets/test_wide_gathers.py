@@ -74,7 +74,7 @@ static int expected(int64_t row, int64_t column) { return (int)((row * 31 + colu
       for (int64_t y = row[k]; y < (int64_t)row[k] + 2; y++)                                             \\
         for (int64_t x = column[k]; x < (int64_t)column[k] + 2; x++) place[y * c->columns + x] = (T)expected(y, x); \\
     }                                                                                                    \\
-    V tap[4];                                                                                            \\
+    O_##V tap[4];                                                                                        \\
     TM_NEIGHBOURS(V, place, c->rows, c->columns, row, column, &tap[0], &tap[1], &tap[2], &tap[3]);       \\
     int wrong = 0;                                                                                       \\
     for (int k = 0; k < lanes; k++)                                                                      \\
@@ -98,7 +98,11 @@ def program() -> tuple[str, VectorTypes]:
     """It tries each vector in each case, and prints what is wrong."""
     types = VectorTypes()
     names = [(types.neighbours(dtype, lanes), dtype, lanes) for dtype, lanes in VECTORS]
-    tried = [f"typedef int32x{lanes} I_{name};\nTRY({dtype.c_name}, {name})\n" for name, dtype, lanes in names]
+    tried = [
+        f"typedef int32x{lanes} I_{name};\ntypedef {types.name(types.neighbour(dtype, lanes), lanes)} O_{name};\n"
+        f"TRY({dtype.c_name}, {name})\n"
+        for name, dtype, lanes in names
+    ]
     calls = [
         f'    if (try_{name}(&cases[k]) != 0) printf("{name} %d: %d\\n", k, try_{name}(&cases[k]));\n'
         for name, _, _ in names

@@ -17,6 +17,7 @@ from tiramisu_py.function.results import Results
 from tiramisu_py.program.machine.distribution import Distribution
 from tiramisu_py.program.ranks import holdings
 from tiramisu_py.program.ranks.spread import axes, ranks
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 
 Array = npt.NDArray[Any]
 
@@ -91,10 +92,10 @@ class OnRanks(Results):
 
     def _distribution(self, name: str) -> Distribution:
         buffer = self._program.storages[name].buffer
-        alike = (s.source for s in self._program.storages_in(buffer) if s.source in self._program.distributions)
-        source = name if name in self._program.distributions else next(alike, None)
+        alike = (s.source for s in self._program.storages_in(buffer) if s.source in self._program.ranks.distributions)
+        source = name if name in self._program.ranks.distributions else next(alike, None)
         everywhere = Distribution((None,) * axes(self._program))
-        return everywhere if source is None else self._program.distributions[source]
+        return everywhere if source is None else self._program.ranks.distributions[source]
 
     def process_grid(self, **params: int) -> tuple[int, ...]:
         """The number of ranks along each axis of the process grid; empty for a function without ranks.
@@ -104,7 +105,7 @@ class OnRanks(Results):
 
         Raises `ArgumentError` where the grid depends on parameters that are not given.
         """
-        if self._program.blocks is not None:
+        if told_ranks(self._program).unnumbered:
             raise ArgumentError(
                 f"{self.name} has no process grid of its own: ranks and their blocks are those that it is called with"
             )
@@ -132,11 +133,8 @@ class OnRanks(Results):
         their own (`Function.blocks`), and `InterpretError` for accesses to memory that a message is using, and for
         deadlocks.
         """
-        if self._program.blocks is not None:
-            raise ArgumentError(
-                f"{self.name} has blocks whose bounds are known only at run time: it is not simulated, run it "
-                "under mpirun"
-            )
+        if what := told_ranks(self._program).unnumbered:
+            raise ArgumentError(f"{self.name} has {what}: it is not simulated, run it under mpirun")
         if number is not None:
             _check_rank(number, "number")
         arguments, params = self._arguments((), given)
@@ -161,7 +159,8 @@ class OnRanks(Results):
         count = int(np.prod(grid, dtype=np.int64)) if number is None else number
         wholes = {**self._empty(function, values), **given.inputs, **given.initial}
         each = [self._of_rank(function, wholes, rank, values) for rank in range(count)]
-        interpret.interpret_ranks(function, each, values, seed, threads)
+        array_steps = None if threads is None else interpret.ArraySteps()
+        interpret.interpret_ranks(function, each, values, seed, threads, array_steps)
         return [self._whole(name, each, wholes, grid, values) for name in function.outputs]
 
     def _empty(self, function: ir.LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:

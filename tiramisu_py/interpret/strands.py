@@ -9,7 +9,7 @@ from itertools import pairwise
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.ir import Barrier, LastBlock, Locked, Mma, Node, TreeReduce
+from tiramisu_py.ir import Barrier, LastBlock, LoadMatrices, Locked, Mma, Node, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
 from tiramisu_py.records import dataclass
 
@@ -21,7 +21,7 @@ class Meeting:
     After that of a ticket, the value says whether the block goes on; at that of a lock, whether it is given back.
     """
 
-    node: Barrier | TreeReduce | LastBlock | Locked | Mma
+    node: Barrier | TreeReduce | LastBlock | LoadMatrices | Locked | Mma
     frame: Frame
     value: Value = None
     indices: tuple[int, ...] = ()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Events,
         LastBlock,
         Launch,
+        LoadMatrices,
         Locked,
         Mma,
         Record,
@@ -31,10 +32,14 @@ if TYPE_CHECKING:
     from tiramisu_py.ir.loop_functions import (
         ArrayArgument,
         BlockBounds,
+        CallOptions,
+        Companions,
         DrawnNumbers,
         KernelArray,
         KernelFunction,
+        Labels,
         LoopFunction,
+        OnGpus,
         ProcessGrid,
         ScalarArgument,
         Version,
@@ -67,12 +72,12 @@ front(
         "tiramisu_py.ir.array_calls": "ArrayCall, ArraySection",
         "tiramisu_py.ir.expressions": "GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable",
         "tiramisu_py.ir.gpu_statements": (
-            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Locked, Mma, Record, TreeReduce"
+            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, LoadMatrices, Locked, Mma, Record, TreeReduce"
         ),
         "tiramisu_py.ir.log": "Traced",
         "tiramisu_py.ir.loop_functions": (
-            "ArrayArgument, BlockBounds, DrawnNumbers, KernelArray, KernelFunction, LoopFunction, ProcessGrid, "
-            "ScalarArgument, Version"
+            "ArrayArgument, BlockBounds, CallOptions, Companions, DrawnNumbers, KernelArray, KernelFunction, Labels, "
+            "LoopFunction, OnGpus, ProcessGrid, ScalarArgument, Version"
         ),
         "tiramisu_py.ir.messages": "AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side",
         "tiramisu_py.ir.nodes": "Node",
@@ -96,9 +101,11 @@ __all__ = [
     "Barrier",
     "BeginArray",
     "Block",
+    "CallOptions",
     "BlockBounds",
     "Collective",
     "Comment",
+    "Companions",
     "Complete",
     "Copy",
     "Declare",
@@ -113,6 +120,7 @@ __all__ = [
     "Joined",
     "KernelArray",
     "KernelFunction",
+    "Labels",
     "Lane",
     "LastBlock",
     "Locked",
@@ -123,9 +131,11 @@ __all__ = [
     "LoopFunction",
     "Mask",
     "MemoryBlock",
+    "LoadMatrices",
     "Mma",
     "MultiplyTiles",
     "Node",
+    "OnGpus",
     "Piece",
     "Post",
     "Prefetch",

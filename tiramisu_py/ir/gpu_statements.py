@@ -176,6 +176,26 @@ class Mma:
 
 
 @dataclass(frozen=True, eq=False)
+class LoadMatrices:
+    """Load small matrices of shared memory into elements that each thread of a warp has of its own; all of it reach it.
+
+    A matrix has 8 rows of 16 bytes. Thread (x, y) has 4 bytes of each one, those from 4x on of row y; of `transposed`
+    ones, whose elements have 2 bytes, the elements y of the rows 2x and 2x + 1. Matrix k is for ``buffer[first + k]``.
+    `row` is what the thread says for all: thread ``n = 4y + x`` has the place of row ``n % 8`` of matrix ``n // 8``,
+    modulo `count`.
+    """
+
+    roles: ClassVar[Roles] = roles(names="buffer", operands="first row", data="count transposed statement")
+
+    buffer: str
+    first: Expr
+    row: Expr
+    count: int
+    transposed: bool
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
 class Locked:
     """One block after another runs `body`, of those with the same lock: all threads of the block come here.
 

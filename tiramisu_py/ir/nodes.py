@@ -11,6 +11,7 @@ from tiramisu_py.ir.gpu_statements import (
     Events,
     LastBlock,
     Launch,
+    LoadMatrices,
     Locked,
     Mma,
     Record,
@@ -60,6 +61,7 @@ Node = (
     | Barrier
     | Deferred
     | TreeReduce
+    | LoadMatrices
     | Mma
     | LastBlock
     | Locked

@@ -22,6 +22,7 @@ from tiramisu_py.ir import (
     For,
     If,
     Load,
+    LoadMatrices,
     LoadTile,
     Mma,
     Node,
@@ -319,7 +320,7 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
             needed += _factors(store.indices, extents.get(store.buffer, ()))
         elif isinstance(store, TreeReduce):
             needed += [e for buffer in store.buffers for e in _factors(store.indices, extents.get(buffer, ()))]
-        elif isinstance(store, LoadTile | StoreTile | Mma):
+        elif isinstance(store, LoadTile | StoreTile | Mma | LoadMatrices):
             needed += extents.get(store.buffer, ())
         elif isinstance(store, ArrayCall):
             needed += [extent for buffer in store.arrays for extent in extents.get(buffer, ())]

@@ -8,14 +8,28 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Barrier, For, GpuIndex, If, LastBlock, Let, Load, Locked, Mma, Node, TreeReduce, Variable
+from tiramisu_py.ir import (
+    Barrier,
+    For,
+    GpuIndex,
+    If,
+    LastBlock,
+    Let,
+    Load,
+    LoadMatrices,
+    Locked,
+    Mma,
+    Node,
+    TreeReduce,
+    Variable,
+)
 from tiramisu_py.ir.rewriting import children, expressions
 from tiramisu_py.ir.rewriting import walk as every
 from tiramisu_py.records import dataclass
 
 #: The statements at which all threads of a block meet, and those at which all of a warp do.
 MEETINGS = (Barrier, TreeReduce, LastBlock, Locked)
-WARP_MEETINGS = (Mma,)
+WARP_MEETINGS = (Mma, LoadMatrices)
 #: The axes along which threads of a block differ, and those of a warp that multiplies matrices.
 IN_BLOCKS, IN_WARPS = frozenset((0, 1, 2)), frozenset((0, 1))
 

@@ -45,6 +45,7 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    LoadMatrices,
     LoadTile,
     Locked,
     LoopFunction,
@@ -101,7 +102,7 @@ HOST_ONLY = (
     MultiplyTiles,
 )
 #: Statements of the threads of a kernel.
-KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Locked, Mma)
+KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Locked, LoadMatrices, Mma)
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
@@ -115,7 +116,7 @@ def verify(function: LoopFunction) -> Iterator[str]:
             values[argument.name] = Value(argument.dtype)
     if function.grid is not None:
         values |= {name: Value(int64) for name in function.grid.varying}
-    kernels = {kernel.name: kernel for kernel in function.kernels}
+    kernels = {kernel.name: kernel for kernel in function.gpus.kernels}
     scope = KnownNames(values, arrays, kernels=kernels)
     for condition, _ in function.preconditions:
         yield from expected(condition, scope, bool_)
@@ -124,13 +125,13 @@ def verify(function: LoopFunction) -> Iterator[str]:
             for extent in argument.extents:
                 yield from expected(extent, scope, int64)
     yield from _body(function.name, function.body, scope)
-    for kernel in function.kernels:
+    for kernel in function.gpus.kernels:
         yield from _kernel(kernel)
-    for version in function.versions:
+    for version in function.companions.versions:
         for condition in version.conditions:
             yield from expected(condition, scope, bool_)
         yield from verify(version.function)
-    for pack in function.packs:
+    for pack in function.companions.packs:
         yield from verify(pack)
 
 
@@ -215,6 +216,9 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _stored(node.buffer, node.indices, node.value, scope)
         case TreeReduce():
             yield from _combined(node, scope)
+        case LoadMatrices():
+            yield from element(node.buffer, (node.first,), scope)
+            yield from expected(node.first, scope, int64)
         case Mma():
             for indices in node.places:
                 yield from element(node.buffer, indices, scope)

@@ -19,6 +19,7 @@ from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.passes.base import About, FunctionPass, NestPass, Pass, around_nests
 from tiramisu_py.passes.constant_folding import Decide, Simplify
 from tiramisu_py.passes.join_dimensions import JoinDimensions
+from tiramisu_py.passes.kernels.fragment_matrices import FragmentMatrices
 from tiramisu_py.passes.kernels.full_blocks import FullBlocks
 from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
 from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders
@@ -110,6 +111,7 @@ KERNEL: tuple[NestPass, ...] = (
     KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat the loops inside
     Vectorize(on_host=False),  # the last to change loops
     TensorFragments(),  # after the last folding of guards, and before registers become variables, whose names it takes
+    FragmentMatrices(),  # after products are found; before registers become variables, and rows are swizzled
     Promote(),  # as on the host
     Decide(),  # as on the host
     SwizzleRows(),  # after all that looks at indices: neighbours are no longer side by side
@@ -194,14 +196,14 @@ class Pipeline:
 
     def over_kernels(self, function: LoopFunction, about: About) -> LoopFunction:
         """The function with each nest of its kernels after their passes."""
-        kernels = function.kernels
+        kernels = function.gpus.kernels
         nests = [_nests(kernel.body) for kernel in kernels]
         known = [_about_kernel(kernel, about.facts) for kernel in kernels]
 
         def whole() -> LoopFunction:
             bodies = [_with_nests(kernel.body, own) for kernel, own in zip(kernels, nests, strict=True)]
             made = (replace(kernel, body=body) for kernel, body in zip(kernels, bodies, strict=True))
-            return replace(function, kernels=tuple(made))
+            return replace(function, gpus=replace(function.gpus, kernels=tuple(made)))
 
         for each in self.kernel if kernels else ():
             nests = [[each.apply(nest, its) for nest in own] for own, its in zip(nests, known, strict=True)]
@@ -229,11 +231,20 @@ def optimise(function: LoopFunction, register: int = 64, pipeline: Pipeline = PI
     function = pipeline.over_nests(function, about)
     function = pipeline.over(function, pipeline.after_nests, about)
     function = pipeline.over_kernels(function, about)
-    for kernel in function.kernels:
+    for kernel in function.gpus.kernels:
         check_uniform(kernel.body, kernel.name)
     own = pipeline.unseen
-    versions = tuple(replace(each, function=optimise(each.function, register, own)) for each in function.versions)
-    return replace(function, versions=versions, packs=tuple(optimise(each, register, own) for each in function.packs))
+    versions = tuple(
+        replace(each, function=optimise(each.function, register, own)) for each in function.companions.versions
+    )
+    return replace(
+        function,
+        companions=replace(
+            function.companions,
+            versions=versions,
+            packs=tuple(optimise(each, register, own) for each in function.companions.packs),
+        ),
+    )
 
 
 def _about_kernel(kernel: KernelFunction, facts: Facts) -> About:

@@ -26,6 +26,7 @@ from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.violations.condition import Condition
 from tiramisu_py.proof.violations.repairs import divisors
@@ -61,21 +62,16 @@ def _assumed(algorithm: Algorithm) -> Iterator[str]:
 
 
 def _of_blocks(program: Program) -> Iterator[str]:
-    blocks = program.blocks
-    if blocks is not None:
-        lower, upper = blocks.bounds
-        yield (
-            f"agreed before any message: the blocks {lower}..{upper} of ranks 0, 1, ... follow one another from 0 to "
-            f"{blocks.extent}, and where there are several each has {blocks.least} at least"
-        )
+    if agreed := told_ranks(program).agreed:
+        yield f"agreed before any message: {agreed}"
 
 
 def _alike(program: Program) -> Iterator[str]:
     """The arguments that have the same value on all ranks."""
-    algorithm, blocks = program.algorithm, program.blocks
-    whole = [name for name in algorithm.inputs if name not in program.distributions]
-    names = [name for name in (*algorithm.params, *whole) if blocks is None or name not in blocks.bounds]
-    if (program.rank_axes or blocks is not None) and names:
+    algorithm, bounds = program.algorithm, told_ranks(program).bounds
+    whole = [name for name in algorithm.inputs if name not in program.ranks.distributions]
+    names = [name for name in (*algorithm.params, *whole) if name not in bounds]
+    if program.runs_on_ranks and names:
         yield f"every rank is passed the same {', '.join(names)}"
 
 
@@ -94,7 +90,7 @@ def _gathered(algorithm: Algorithm) -> Iterator[str]:
 
 def _of_gpus(program: Program) -> Iterator[str]:
     """A header of the user's defines what the kernels are made of."""
-    target = program.gpu
+    target = program.targets.gpu
     if target.header != CUDA.header and kernels(program):
         yield f"the header of {target.name}, {target.header}, gives its names the meaning that tm_kernel.h gives them"
 
@@ -179,7 +175,7 @@ def proven(program: Program, conditions: Iterable[Condition], asserted: Collecti
     sentences = [sentence for c in conditions if c.name not in asserted for sentence in c.says]
     said = (sentence.text(program) for sentence in sorted(sentences, key=lambda sentence: sentence.topic))
     algorithm = () if "algorithm" in asserted else (_ALGORITHM,)
-    turned = (f"before any command {turn}, since its values need it" for turn in program.turned)
+    turned = (f"before any command {turn}, since its values need it" for turn in program.origin.turned)
     return (*algorithm, *turned, *wrapped(program.algorithm.as_declared), *filter(None, said), *unlike(program))
 
 

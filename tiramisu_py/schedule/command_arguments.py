@@ -9,7 +9,7 @@ from numbers import Integral
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.misuse import check_unpacked
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.bundles import members
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement

@@ -30,6 +30,7 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    LoadMatrices,
     LoadTile,
     Locked,
     LoopFunction,
@@ -92,14 +93,14 @@ def pseudocode(function: LoopFunction) -> str:
     """The function's loops as indented text, one line a loop or statement; then its kernels, one after another."""
     arguments = ", ".join([*function.params, *(a.name for a in function.arguments)])
     lines = [f"{function.name}({arguments}){_rank(function)}:", *Pseudocode()(function.body, 1)]
-    for kernel in function.kernels:
+    for kernel in function.gpus.kernels:
         lines += ["", *_kernel(kernel)]
-    for version in function.versions:
+    for version in function.companions.versions:
         where = " and ".join(
             [*(f"{param} is {value}" for param, value in version.sizes), *map(str, version.conditions)]
         )
         lines += ["", f"where {where}:", *Pseudocode()(version.function.body, 1)]
-    for pack in function.packs:
+    for pack in function.companions.packs:
         lines += ["", pseudocode(pack).rstrip()]
     return "\n".join(lines) + "\n"
 
@@ -251,6 +252,10 @@ class Pseudocode(Visitor[list[str]]):
     def visit_mma(self, node: Mma, depth: int) -> list[str]:
         sums, left, right = (", ".join(map(str, each)) for each in ([*map(_index, node.places)], node.left, node.right))
         return [f"{_PAD * depth}{node.buffer} at {sums} += {node.instruction} of {left} and {right}"]
+
+    def visit_loadmatrices(self, node: LoadMatrices, depth: int) -> list[str]:
+        to, turned = f"{node.buffer}[{node.first} : {node.count} more]", ", transposed" if node.transposed else ""
+        return [f"{_PAD * depth}{to} = matrices with rows {node.row}{turned}"]
 
     def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"

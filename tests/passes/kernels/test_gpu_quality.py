@@ -149,7 +149,7 @@ def test_the_first_value_of_a_sum_is_stored_once_and_without_a_guard() -> None:
 def test_copies_of_the_matrix_product_take_16_bytes_at_once() -> None:
     text = kernels(story("matrix_product").double_buffered())
     sizes = Counter(re.findall(r"TM_ASYNC_COPY\([^;]*, (\d+)\);", text))
-    assert sizes == {"16": 2, "4": 2}
+    assert sizes == {"16": 3, "4": 1}  # parts of 4 columns are whole: N mod 4 = 0
 
 
 # -- what nvcc makes of it

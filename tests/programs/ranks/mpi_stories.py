@@ -17,7 +17,7 @@ if not implementations():
     pytest.skip("no MPI on this machine", allow_module_level=True)
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "mpi"
-APART = ("story", "photograph")
+APART = ("story", "photograph", "partitioned")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in APART)
 RANKS = (1, 2, 3, 4, 7)
 

@@ -114,6 +114,26 @@ void multiply(Lanes &lanes, const Instruction &i) {
     for (int k = 0; k < 4; k++) lanes[lane]->write(i.out[k], sums[lane][k]);
 }
 
+/* `{d}, [a]`: matrices of 8 rows of 16 bytes. Thread 8*m + r has the address of row r of matrix m; thread 4*y + x gets 4 bytes
+   of each, from 4*x on of row y, or of columns of 16 bits, y of the rows 2*x and 2*x + 1. */
+void load_matrices(Lanes &lanes, const Instruction &i) {
+  u16 rows[WARP][8];
+  for (Thread *t : lanes)
+    if (t == nullptr) throw Finding("matrices are loaded by a warp that has less than 32 threads");
+  for (int lane = 0; lane < 8 * i.outs; lane++) {
+    Thread &t = *lanes[lane];
+    load(t, i, Space::shared, t.read(i.address) + u64(i.offset), rows[lane], sizeof rows[lane]);
+  }
+  for (int lane = 0; lane < WARP; lane++) {
+    const int y = lane / 4, x = lane % 4;
+    for (int m = 0; m < i.outs; m++) {
+      const u16(*const of)[8] = rows + 8 * m;
+      const u16 low = i.choice ? of[2 * x][y] : of[y][2 * x], high = i.choice ? of[2 * x + 1][y] : of[y][2 * x + 1];
+      lanes[lane]->write(i.out[m], low | u64(high) << 16);
+    }
+  }
+}
+
 Flow meet_all(Thread &t, const Instruction &) {
   t.mask = 0xffffffff;
   t.state = State::at_warp;
@@ -140,6 +160,20 @@ void decode_product(Decoder &d) {
     }
   }
   d.made.complete = multiply;
+  d.run(meet_all);
+}
+
+void decode_matrices(Decoder &d) {
+  const u8 count = d.one_of({"x1", "x2", "x4"});
+  if (!d.has("sync") || !d.has("aligned") || !d.has("m8n8") || count == 0) throw Finding("matrices of a kind that is not known");
+  if (d.one_of({"shared", "shared::cta"}) == 0 || d.type() != Type::b16) throw Finding("matrices of a kind that is not known");
+  d.made.choice = d.has("trans");
+  if (d.given.size() != 2) throw Finding("it has two operands");
+  const std::vector<Given> parts = d.given[0].kind == Given::vector ? d.given[0].parts : std::vector<Given>{d.given[0]};
+  if (parts.size() != size_t(1) << (count - 1)) throw Finding("it has not as many values as matrices");
+  for (const Given &one : parts) d.output(one);
+  d.address(d.given[1]);
+  d.made.complete = load_matrices;
   d.run(meet_all);
 }
 
@@ -199,6 +233,8 @@ bool decode_warps(Decoder &d) {
     together(d, barrier);
   } else if (d.is("mma")) {
     decode_product(d);
+  } else if (d.is("ldmatrix")) {
+    decode_matrices(d);
   } else if (d.is("shfl")) {
     decode_shuffle(d);
   } else if (d.is("vote")) {

@@ -7,7 +7,7 @@
  *
  * TM_NEIGHBOURS(float32x16, array, rows, columns, row, column, &a, &b, &c, &d) loads the elements of an array of so
  * many rows and columns at (row, column), (row, column + 1), (row + 1, column) and (row + 1, column + 1). All of them
- * lie inside. Where the places are near each other, as those of a map that changes slowly are, whole vectors are loaded
+ * lie inside. Bytes are given as int32, as they are computed with. Where the places are near each other, as those of a map that changes slowly are, whole vectors are loaded
  * from four rows, and each lane takes its elements from these; elsewhere two neighbours are one load.
  */
 #ifndef TM_GATHERS_H
@@ -96,17 +96,17 @@
 #define TM_NEIGHBOURS(V, place, rows, columns, row, column, a, b, c, d) \
   tm_neighbours_##V(place, rows, columns, row, column, a, b, c, d)
 
-/* The function of a vector type V of elements T, whose indices are vectors I, with its body. */
-#define TM_NEIGHBOURS_BY(T, V, I, ...)                                                                                \
-  TM_SHUFFLE void tm_neighbours_##V(const T *place, int64_t rows, int64_t columns, I row, I column, V *a, V *b, V *c, \
-                                    V *d) {                                                                           \
+/* The function of a vector type V of elements T, whose indices are vectors I, with its body; it gives vectors O. */
+#define TM_NEIGHBOURS_BY(T, V, I, O, ...)                                                                             \
+  TM_SHUFFLE void tm_neighbours_##V(const T *place, int64_t rows, int64_t columns, I row, I column, O *a, O *b, O *c, \
+                                    O *d) {                                                                           \
     __VA_ARGS__                                                                                                       \
   }
 
 /* For every type: one element after another. */
-#define TM_NEIGHBOURS_OF(T, V, I)                                                                  \
+#define TM_NEIGHBOURS_OF(T, V, I, O)                                                               \
   TM_NEIGHBOURS_BY(                                                                                \
-      T, V, I, (void)rows; for (int lane = 0; lane < (int)(sizeof(V) / sizeof(T)); lane++) {       \
+      T, V, I, O, (void)rows; for (int lane = 0; lane < (int)(sizeof(V) / sizeof(T)); lane++) {       \
         const T *const first = place + row[lane] * columns + column[lane];                         \
         const T *const second = first + columns;                                                   \
         (*a)[lane] = first[0], (*b)[lane] = first[1];                                              \
@@ -117,13 +117,13 @@
 typedef uint16_t tm_two_bytes __attribute__((aligned(1), may_alias));
 #define TM_NEIGHBOURS_OF_BYTES(V, I, n)                                                            \
   TM_NEIGHBOURS_BY(                                                                                \
-      uint8_t, V, I, typedef uint16_t pairs __attribute__((vector_size(2 * n))); pairs upper, lower; \
+      uint8_t, V, I, I, typedef uint16_t pairs __attribute__((vector_size(2 * n))); pairs upper, lower; \
       (void)rows; for (int lane = 0; lane < n; lane++) {                                           \
         const uint8_t *const first = place + row[lane] * columns + column[lane];                   \
         upper[lane] = *(const tm_two_bytes *)first;                                                \
         lower[lane] = *(const tm_two_bytes *)(first + columns);                                    \
-      } *a = __builtin_convertvector(upper & 255, V), *b = __builtin_convertvector(upper >> 8, V); \
-      *c = __builtin_convertvector(lower & 255, V), *d = __builtin_convertvector(lower >> 8, V);)
+      } const I above = __builtin_convertvector(upper, I), below = __builtin_convertvector(lower, I); \
+      *a = above & 255, *b = above >> 8, *c = below & 255, *d = below >> 8;)
 
 /* Two neighbours as one value that is loaded. */
 typedef double tm_pair __attribute__((aligned(4), may_alias));
@@ -215,7 +215,7 @@ TM_SHUFFLE void tm_near_floats(const float *place, int64_t rows, int64_t columns
 }
 
 #define TM_NEIGHBOURS_float32x16                                                                   \
-  TM_NEIGHBOURS_BY(float, float32x16, int32x16, __m512 tap[4];                                     \
+  TM_NEIGHBOURS_BY(float, float32x16, int32x16, float32x16, __m512 tap[4];                                     \
                    tm_near_floats(place, rows, columns, (__m512i)row, (__m512i)column, tap);       \
                    *a = (float32x16)tap[0], *b = (float32x16)tap[1];                               \
                    *c = (float32x16)tap[2], *d = (float32x16)tap[3];)
@@ -247,20 +247,21 @@ TM_SHUFFLE __m512i tm_near_bytes(const uint8_t *place, int64_t rows, int64_t col
   return _mm512_permutex2var_epi8(upper, at, lower);
 }
 #define TM_NEIGHBOURS_uint8x16                                                                     \
-  TM_NEIGHBOURS_BY(uint8_t, uint8x16, int32x16,                                                    \
+  TM_NEIGHBOURS_BY(uint8_t, uint8x16, int32x16, int32x16,                                          \
                    const __m512i four = tm_near_bytes(place, rows, columns, (__m512i)row, (__m512i)column); \
-                   *a = (uint8x16)_mm512_cvtepi32_epi8(four);                                      \
-                   *b = (uint8x16)_mm512_cvtepi32_epi8(_mm512_srli_epi32(four, 8));                \
-                   *c = (uint8x16)_mm512_cvtepi32_epi8(_mm512_srli_epi32(four, 16));               \
-                   *d = (uint8x16)_mm512_cvtepi32_epi8(_mm512_srli_epi32(four, 24));)
+                   const __m512i one = _mm512_set1_epi32(255);                                     \
+                   *a = (int32x16)_mm512_and_si512(four, one);                                     \
+                   *b = (int32x16)_mm512_and_si512(_mm512_srli_epi32(four, 8), one);               \
+                   *c = (int32x16)_mm512_and_si512(_mm512_srli_epi32(four, 16), one);              \
+                   *d = (int32x16)_mm512_srli_epi32(four, 24);)
 #endif
 #endif
 
 /* -- AVX2 */
 
 #if defined(__AVX2__)
-TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256i row, __m256i column, __m256 tap[4]) {
-  int64_t position[8] TM_LOCAL;
+/* The places as positions in the array. */
+TM_SHUFFLE void tm_eight_positions(__m256i row, __m256i column, int64_t columns, int64_t position[8]) {
 #pragma GCC unroll 2
   for (int k = 0; k < 2; k++) {
     const __m128i rows = k ? _mm256_extracti128_si256(row, 1) : _mm256_castsi256_si128(row);
@@ -271,6 +272,11 @@ TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256
     const __m256i high = _mm256_slli_epi64(_mm256_mul_epu32(down, _mm256_set1_epi64x(columns >> 32)), 32);
     _mm256_store_si256((__m256i *)(position + 4 * k), _mm256_add_epi64(_mm256_add_epi64(low, high), right));
   }
+}
+
+TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256i row, __m256i column, __m256 tap[4]) {
+  int64_t position[8] TM_LOCAL;
+  tm_eight_positions(row, column, columns, position);
 #pragma GCC unroll 2
   for (int k = 0; k < 2; k++) {
     const float *const line = place + k * columns;
@@ -286,10 +292,42 @@ TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256
   }
 }
 #define TM_NEIGHBOURS_float32x8                                                                    \
-  TM_NEIGHBOURS_BY(float, float32x8, int32x8, __m256 tap[4]; (void)rows;                           \
+  TM_NEIGHBOURS_BY(float, float32x8, int32x8, float32x8, __m256 tap[4]; (void)rows;                           \
                    tm_near_eight_floats(place, columns, (__m256i)row, (__m256i)column, tap);       \
                    *a = (float32x8)tap[0], *b = (float32x8)tap[1];                                 \
                    *c = (float32x8)tap[2], *d = (float32x8)tap[3];)
+
+/* The two bytes of the upper row and of the lower row, as lanes of 32 bits. */
+TM_SHUFFLE void tm_near_eight_bytes(const uint8_t *place, int64_t rows, int64_t columns, __m256i row, __m256i column,
+                                    __m256i *upper, __m256i *lower) {
+#ifdef TM_GATHERS
+  if (__builtin_expect(rows * columns <= INT32_MAX, 1)) {
+    /* four bytes from the first one on, and the four up to the last one: all of them lie in the array */
+    const __m256i at = _mm256_add_epi32(_mm256_mullo_epi32(row, _mm256_set1_epi32((int)columns)), column);
+    const __m256i after = _mm256_i32gather_epi32((const int *)(const void *)place, at, 1);
+    const __m256i before = _mm256_i32gather_epi32((const int *)(const void *)(place + columns - 2), at, 1);
+    *upper = _mm256_and_si256(after, _mm256_set1_epi32(65535)), *lower = _mm256_srli_epi32(before, 16);
+    return;
+  }
+#else
+  (void)rows;
+#endif
+  typedef uint16_t pairs __attribute__((vector_size(16)));
+  pairs above, below;
+  int64_t position[8] TM_LOCAL;
+  tm_eight_positions(row, column, columns, position);
+#pragma GCC unroll 8
+  for (int lane = 0; lane < 8; lane++) {
+    above[lane] = *(const tm_two_bytes *)(place + position[lane]);
+    below[lane] = *(const tm_two_bytes *)(place + columns + position[lane]);
+  }
+  *upper = _mm256_cvtepu16_epi32((__m128i)above), *lower = _mm256_cvtepu16_epi32((__m128i)below);
+}
+#define TM_NEIGHBOURS_uint8x8                                                                      \
+  TM_NEIGHBOURS_BY(uint8_t, uint8x8, int32x8, int32x8, __m256i upper; __m256i lower;               \
+                   tm_near_eight_bytes(place, rows, columns, (__m256i)row, (__m256i)column, &upper, &lower); \
+                   const int32x8 above = (int32x8)upper; const int32x8 below = (int32x8)lower;     \
+                   *a = above & 255, *b = above >> 8, *c = below & 255, *d = below >> 8;)
 #endif
 
 /* -- Arm */
@@ -311,7 +349,7 @@ TM_SHUFFLE void tm_near_four_floats(const float *place, int64_t columns, int32x4
   }
 }
 #define TM_NEIGHBOURS_float32x4                                                                    \
-  TM_NEIGHBOURS_BY(float, float32x4, int32x4, float32x4_t tap[4]; (void)rows;                      \
+  TM_NEIGHBOURS_BY(float, float32x4, int32x4, float32x4, float32x4_t tap[4]; (void)rows;                      \
                    tm_near_four_floats(place, columns, (int32x4_t)row, (int32x4_t)column, tap);    \
                    *a = (float32x4)tap[0], *b = (float32x4)tap[1];                                 \
                    *c = (float32x4)tap[2], *d = (float32x4)tap[3];)
@@ -320,23 +358,25 @@ TM_SHUFFLE void tm_near_four_floats(const float *place, int64_t columns, int32x4
 /* -- every processor */
 
 #ifndef TM_NEIGHBOURS_float32x16
-#define TM_NEIGHBOURS_float32x16 TM_NEIGHBOURS_OF(float, float32x16, int32x16)
+#define TM_NEIGHBOURS_float32x16 TM_NEIGHBOURS_OF(float, float32x16, int32x16, float32x16)
 #endif
 #ifndef TM_NEIGHBOURS_uint8x16
-#define TM_NEIGHBOURS_uint8x16 TM_NEIGHBOURS_OF(uint8_t, uint8x16, int32x16)
+#define TM_NEIGHBOURS_uint8x16 TM_NEIGHBOURS_OF(uint8_t, uint8x16, int32x16, int32x16)
 #endif
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define TM_NEIGHBOURS_uint8x8 TM_NEIGHBOURS_OF_BYTES(uint8x8, int32x8, 8)
 #define TM_NEIGHBOURS_uint8x4 TM_NEIGHBOURS_OF_BYTES(uint8x4, int32x4, 4)
+#ifndef TM_NEIGHBOURS_uint8x8
+#define TM_NEIGHBOURS_uint8x8 TM_NEIGHBOURS_OF_BYTES(uint8x8, int32x8, 8)
+#endif
 #else
-#define TM_NEIGHBOURS_uint8x8 TM_NEIGHBOURS_OF(uint8_t, uint8x8, int32x8)
-#define TM_NEIGHBOURS_uint8x4 TM_NEIGHBOURS_OF(uint8_t, uint8x4, int32x4)
+#define TM_NEIGHBOURS_uint8x4 TM_NEIGHBOURS_OF(uint8_t, uint8x4, int32x4, int32x4)
+#define TM_NEIGHBOURS_uint8x8 TM_NEIGHBOURS_OF(uint8_t, uint8x8, int32x8, int32x8)
 #endif
 #ifndef TM_NEIGHBOURS_float32x4
-#define TM_NEIGHBOURS_float32x4 TM_NEIGHBOURS_OF(float, float32x4, int32x4)
+#define TM_NEIGHBOURS_float32x4 TM_NEIGHBOURS_OF(float, float32x4, int32x4, float32x4)
 #endif
 #ifndef TM_NEIGHBOURS_float32x8
-#define TM_NEIGHBOURS_float32x8 TM_NEIGHBOURS_OF(float, float32x8, int32x8)
+#define TM_NEIGHBOURS_float32x8 TM_NEIGHBOURS_OF(float, float32x8, int32x8, float32x8)
 #endif
 
 #endif

@@ -38,6 +38,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     Load,
+    LoadMatrices,
     Locked,
     Mma,
     Node,
@@ -45,6 +46,7 @@ from tiramisu_py.ir import (
     Store,
     TreeReduce,
 )
+from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.ir.shared_memory import shared_memory
 from tiramisu_py.program.loops import AXES, Combine, Unroll
@@ -83,6 +85,8 @@ class KernelStatements(Statements):
                 return TreeCalls(self, [node], scope).lines()
             case Mma():
                 return self._product(node, scope)
+            case LoadMatrices():
+                return self._load_matrices(node, scope)
             case LastBlock():
                 return self._last_block(node, scope)
             case Locked():
@@ -191,6 +195,17 @@ class KernelStatements(Statements):
         passed = [*(scalars.element(node.buffer, indices) for indices in node.places), *(name for name, _ in parts)]
         lines.append(cgen.Statement(f"TM_MMA_{node.instruction.replace('.', '_')}({', '.join(passed)})"))
         return [cgen.Block(lines)]
+
+    def _load_matrices(self, node: LoadMatrices, scope: Scope) -> Lines:
+        """Matrices that a warp loads: where the row begins that this thread says, and its elements of each."""
+        row = node.row
+        place = self.lanes.place(row.buffer, row.indices, scope.lanes.of(row), scope) if isinstance(row, Load) else None
+        if place is None:
+            raise CompilerDefect(f"{node.statement} loads matrices of which a row is not 16 aligned bytes: {row}")
+        element = self.scalars(scope).element
+        own = [f"&{element(node.buffer, (simplified(node.first + k),))}" for k in range(node.count)]
+        turned = "true" if node.transposed else "false"
+        return [cgen.Statement(f"TM_LOAD_MATRICES({turned}, &{place}, {', '.join(own)})")]
 
     # -- variables
 

@@ -29,6 +29,7 @@ from tiramisu_py.ir import (
     KernelArray,
     KernelFunction,
     LastBlock,
+    LoadMatrices,
     Locked,
     Mma,
     Node,
@@ -202,7 +203,7 @@ class ThreadBlock:
 
     def _meet(self) -> None:
         """Check that all threads of the block wait, in the same place, and let them continue; or whole warps before."""
-        if self._multiply_in_warps():
+        if self._together_in_warps():
             return
         meetings = [strand.meeting for strand in self.strands if strand.meeting is not None]
         node = meetings[0].node
@@ -263,16 +264,22 @@ class ThreadBlock:
         self.clock.epoch += 1
         return True
 
-    def _multiply_in_warps(self) -> bool:
-        """Let the warps continue of which all threads wait for one product of matrices; whether there are any."""
+    def _together_in_warps(self) -> bool:
+        """Let the warps continue whose threads all wait for one product or load of matrices; whether there are any."""
         done = False
         for first in range(0, len(self.strands), prod(WARP_SHAPE)):
             warp = self.strands[first : first + prod(WARP_SHAPE)]
             meetings = [strand.meeting for strand in warp if strand.meeting is not None]
             nodes = {id(meeting.node) for meeting in meetings}
-            if len(meetings) < prod(WARP_SHAPE) or len(nodes) > 1 or not isinstance(meetings[0].node, Mma):
+            node = meetings[0].node if len(meetings) == prod(WARP_SHAPE) and len(nodes) == 1 else None
+            if not isinstance(node, Mma | LoadMatrices):
                 continue
-            self._multiply(meetings[0].node, meetings)
+            if self.kernel.threads[:2] != WARP_SHAPE:
+                raise InterpretError(f"{node.statement} is for warps of {WARP_SHAPE} threads along x and y")
+            if isinstance(node, Mma):
+                self._multiply(node, meetings)
+            else:
+                self._load(node, meetings)
             done = True
             for strand in warp:
                 strand.meeting = None
@@ -280,14 +287,21 @@ class ThreadBlock:
 
     def _multiply(self, node: Mma, warp: Sequence[Meeting]) -> None:
         """Add the products of a warp to the sums of its threads, of which each has loaded a part of the factors."""
-        if self.kernel.threads[:2] != WARP_SHAPE:
-            raise InterpretError(f"{node.statement} is for warps of {WARP_SHAPE} threads along x and y")
         added = product_of_warp([meeting.value for meeting in warp], node.instruction)
         for meeting, sums in zip(warp, added, strict=True):
             rank = len(meeting.indices) // 4
             for k, value in enumerate(sums):
                 place = meeting.indices[k * rank : (k + 1) * rank]
                 meeting.frame.array(node.buffer).write(place, value, node.statement)
+
+    def _load(self, node: LoadMatrices, warp: Sequence[Meeting]) -> None:
+        """Give each thread of a warp its elements of matrices, of which each has loaded a row."""
+        rows = np.array([np.atleast_1d(meeting.value) for meeting in warp])
+        for number, meeting in enumerate(warp):
+            (first,), array = meeting.indices, meeting.frame.array(node.buffer)
+            for k in range(node.count):
+                own = elements_of_matrix(rows[8 * k : 8 * (k + 1)], number, transposed=node.transposed)
+                array.write((first + k,), own if len(own) > 1 else own[0], node.statement)
 
     def _combine(self, node: TreeReduce, meetings: Sequence[Meeting]) -> None:
         """Combine the values of each tree's threads; its first thread has the result, or all of them have it."""
@@ -418,6 +432,11 @@ class Thread(Interpreter):
         factors = [[np.atleast_1d(evaluate(e)) for e in each] for each in (node.left, node.right)]
         yield Meeting(node, frame, (own, *factors), indices)
 
+    def visit_loadmatrices(self, node: LoadMatrices, frame: Frame) -> Steps:
+        frame.where = node.statement
+        evaluate = Evaluator(frame)
+        yield Meeting(node, frame, evaluate(node.row), (evaluate.integer(node.first),))
+
     def visit_treereduce(self, node: TreeReduce, frame: Frame) -> Steps:
         frame.where = node.statement
         evaluate = Evaluator(frame)
@@ -426,6 +445,13 @@ class Thread(Interpreter):
 
 
 # -- products in tensor cores
+
+
+def elements_of_matrix(rows: np.ndarray, thread: int, *, transposed: bool) -> np.ndarray:
+    """The 4 bytes of a matrix of 8 rows of 16 bytes that a thread of a warp has."""
+    y, x = divmod(thread, WARP_SHAPE[0])
+    size = rows.shape[1] // WARP_SHAPE[0]
+    return rows[2 * x : 2 * x + 2, y] if transposed else rows[y, size * x : size * (x + 1)]
 
 
 #: The bits of a float32 that tf32 leaves out.

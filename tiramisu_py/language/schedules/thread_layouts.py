@@ -102,15 +102,17 @@ class ThreadLayouts:
         return same and all((name, other) in self.alike for other in readers)
 
     def swizzle(self, value: ProgramValue) -> tuple[int, int] | None:
-        """The rows that differ, and the elements that stay together, of a factor whose rows have the terms: or None.
+        """The rows that differ, and the elements that stay together, of a factor that tensor cores read: or None.
 
         A warp loads 8 rows of it at once, 16 bytes of each, which are in different banks then, if a row has 128 bytes.
+        Of 4 bytes, these are elements of which a thread needs neighbouring terms.
         """
         axes, group = _axes(self.run, value), CUDA.widest // value.dtype.bytes
         for name, product in self.products.items():
             reader = next(each for each in self.run.values if each.name == name)
             for access in accesses(reader.expr) if value.name in sources_of(reader) else ():
-                if access.source != value.name or len(axes) < 2 or not access.indices[-1].same_as(product.terms):
+                by_terms = access.indices[-1].same_as(product.terms) or value.dtype.bytes == 2
+                if access.source != value.name or len(axes) < 2 or not by_terms:
                     continue
                 groups = extent_of_axis(self.run, value, axes[-1]) // group
                 return (min(groups, SWIZZLED), group) if groups > 1 and groups.bit_count() == 1 else None
@@ -285,7 +287,7 @@ def layouts(run: KernelRun, warps: int, chosen: Mapping[str, Memory]) -> ThreadL
 
     A product is left to loops where the user has `chosen` other memory for its sums, or registers for a factor.
     """
-    on_cuda = run.function.program.gpu.compiler == CUDA.compiler
+    on_cuda = run.function.program.targets.gpu.compiler == CUDA.compiler
     products = dict[str, TensorProduct]()
     for value in run.values if on_cuda else ():
         factors = {chosen.get(name) for name in sources_of(value)}

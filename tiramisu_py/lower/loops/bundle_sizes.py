@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.errors import CompilerDefect
@@ -12,9 +11,7 @@ from tiramisu_py.ir import For, If, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition
-from tiramisu_py.program.bundles.bundle_boxes import sides_of
-from tiramisu_py.program.bundles.members import bundles, iterations
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.bundles import BundledLoops, bundles
 from tiramisu_py.program.program import Program
 
 #: Numbers of iterations are at most this: twice as many, and a stride more, fit 64 bits.
@@ -26,23 +23,20 @@ Box = tuple[list[Expr], list[Expr]]
 def bundle_sizes(program: Program) -> tuple[Precondition, ...]:
     """The conditions on sizes for the iterations of each bundle to have numbers, in an order that never overflows."""
     found: list[Precondition] = []
-    for _, run in bundles(program):
-        if not iterations(program, run).is_empty():
-            found += _conditions(box_of(program, run)[1], ", ".join(program.loops[loop].name for loop in run))
+    for each in bundles(program):
+        if not each.iterations.is_empty():
+            found += _conditions(box_of(each)[1], each.names)
     return tuple(found)
 
 
-def box_of(program: Program, run: tuple[LoopId, ...]) -> Box:
+def box_of(bundled: BundledLoops) -> Box:
     """The first iteration of each loop of a bundle, and the number of iterations. Raises `CompilerDefect` if no such
     box is known; the proof has shown that there is one.
     """
-    sides = sides_of(iterations(program, run), len(run))
-    if sides is None:
-        raise CompilerDefect(f"the bundle of {program.loops[run[0]].name} is no box any more")
-    lows, extents = (
-        [simplified(of_params(form.to_pw_aff().project_domain_on_params(), program.context)) for form in forms]
-        for forms in (sides.lows, sides.extents)
-    )
+    known = bundled.first_and_count()
+    if known is None:
+        raise CompilerDefect(f"the bundle of {bundled.names} is no box any more")
+    lows, extents = (list(map(simplified, each)) for each in known)
     return lows, extents
 
 

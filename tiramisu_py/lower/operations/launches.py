@@ -19,6 +19,7 @@ from tiramisu_py.lower.loops.bundle_sizes import box_of
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
+from tiramisu_py.program.bundles import BundledLoops
 from tiramisu_py.program.kernels import KernelNest, axis_name, is_counted
 from tiramisu_py.program.loops import GpuBlock, LoopId
 from tiramisu_py.program.program import Program
@@ -80,7 +81,7 @@ class LaunchGrid:
     @cached_property
     def box(self) -> tuple[list[Expr], list[Expr]]:
         """The first iteration of each loop of the bundle, and the number of iterations, outermost first."""
-        return box_of(self.program, self.nest.blocks)
+        return box_of(BundledLoops(self.program, self.nest.blocks))
 
     @property
     def total(self) -> Expr:
@@ -104,7 +105,7 @@ class LaunchGrid:
         if self.together:
             return [self._few_blocks()]
         for axis in sorted(self.loops):
-            most = self.program.gpu.most_blocks[axis]
+            most = self.program.targets.gpu.most_blocks[axis]
             if axis == 0 and self.nest.launch.grid is not None:
                 continue
             count = self._most(axis, host)
@@ -117,7 +118,7 @@ class LaunchGrid:
 
     def _few_blocks(self) -> Precondition:
         """The condition on sizes for the blocks of a bundle to be within the limit."""
-        limit = self.program.gpu.most_blocks[0] * self.together
+        limit = self.program.targets.gpu.most_blocks[0] * self.together
         words = f"{self.total} <= {limit}, the threads of kernel {self.nest.name}"
         return Binary("<=", self.total, arithmetic.number(limit), bool_), words
 

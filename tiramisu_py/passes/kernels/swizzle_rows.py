@@ -86,12 +86,12 @@ def _place(indices: tuple[Expr, ...], swizzle: tuple[int, int], known: Values) -
     turn: Expr = Binary("&", row, number(rows - 1), int64)
     if group > 1:
         turn = Binary("*", number(group), turn, int64)
-    if isinstance(column, Ramp) and group % column.lanes == 0 and _divides(column.lanes, column.base, known):
+    if isinstance(column, Ramp) and group % column.lanes == 0 and divides(column.lanes, column.base, known):
         return (*outer, row, Ramp(Binary("^", column.base, turn, int64), column.lanes))
     return (*outer, row, Binary("^", column, turn, int64))
 
 
-def _divides(lanes: int, e: Expr, known: Values) -> bool:
+def divides(lanes: int, e: Expr, known: Values) -> bool:
     """Whether a number of lanes divides an index, in all of its values."""
     form = linear(traversal.substitute(e, known))
     return form.constant % lanes == 0 and all(factor % lanes == 0 for _, factor in form.terms.values())

@@ -24,14 +24,21 @@ from tiramisu_py.program.statement import Statement
 
 def own(program: Program) -> Program:
     """The program of one rank: blocks are wide enough for its messages, and it runs the iterations of its block."""
-    blocks = program.blocks
-    if blocks is None or program.is_spread:
+    blocks = program.ranks.blocks
+    if blocks is None or program.ranks.is_spread:
         return program
-    changed = program.with_(is_spread=True, blocks=replace(blocks, least=max(blocks.least, least(program))))
+    changed = program.with_(
+        ranks=replace(program.ranks, is_spread=True, blocks=replace(blocks, least=max(blocks.least, least(program))))
+    )
     for statement in program.statements.values():
         changed = changed.with_statement(_inside(program, blocks, statement))
     algorithm = program.algorithm
-    return changed.with_(narrowed=algorithm.context.intersect(_own_context(changed.blocks, algorithm)).coalesce())
+    return changed.with_(
+        calls=replace(
+            changed.calls,
+            narrowed=algorithm.context.intersect(_own_context(changed.ranks.blocks, algorithm)).coalesce(),
+        )
+    )
 
 
 def _inside(program: Program, blocks: Blocks, statement: Statement) -> Statement:
@@ -105,38 +112,6 @@ class Bounds:
         return sets.as_set(self.upper.ge_set(self.extent))
 
 
-def held(program: Program, source: str, values: isl.Set) -> isl.Set:
-    """The values of a source held in this rank's part of the caller's array."""
-    distribution, blocks = program.distributions.get(source), program.blocks
-    dim = None if distribution is None else distribution.in_blocks
-    if dim is None or blocks is None:
-        return values
-    return values.intersect(in_block(blocks, _element(program, source, values, dim)))
-
-
-def _element(program: Program, source: str, values: isl.Set, dim: int) -> isl.Aff:
-    """One index of the element that a value is kept in."""
-    index = sets.from_frame(program.storages[source].index, values.get_space())
-    return sets.outputs(index)[dim]
-
-
-def in_any_block(program: Program, source: str, values: isl.Set) -> isl.Set:
-    """The values of a source held in some rank's part of the caller's array."""
-    distribution, blocks = program.distributions.get(source), program.blocks
-    dim = None if distribution is None else distribution.in_blocks
-    if dim is None or blocks is None:
-        return values
-    form = _element(program, source, values, dim)
-    zero, extent = sets.constant(values.get_space(), 0), Affine(values.get_space(), {}).single(blocks.extent)
-    return values.intersect(both(form.ge_set(zero), form.lt_set(extent)))
-
-
-def own_elements(program: Program, elements: isl.Set, dim: int) -> isl.Set:
-    """The elements of an array that are in the rank's block."""
-    assert program.blocks is not None
-    return elements.intersect(in_block(program.blocks, sets.variables(elements.get_space())[dim]))
-
-
 # -- declarations that use bounds
 
 
@@ -172,11 +147,11 @@ def least(program: Program) -> int:
     It is the farthest reach of a message into a block, from the end next to the other rank; if that has no constant
     bound, the proof may need further assumptions (``assume=``).
     """
-    return max([1, *(_reach(program, half) for half in program.statements.values() if half.message is not None)])
+    return max([1, *(_reach(program, half) for half in program.statements.values() if half.link.message is not None)])
 
 
 def _reach(program: Program, half: Statement) -> int:
-    blocks, message, dim = program.blocks, half.message, block_dim(program, half.source)
+    blocks, message, dim = program.ranks.blocks, half.link.message, block_dim(program, half.source)
     peer = None if message is None else sets.outputs(message.peer)[0]
     if blocks is None or dim is None or peer is None or not sets.is_constant(peer):
         return 1
@@ -192,7 +167,7 @@ def _reach(program: Program, half: Statement) -> int:
 
 def block_dim(program: Program, source: str) -> int | None:
     """The value index that determines which rank computes or receives a value; None if no single one does."""
-    distribution = program.distributions.get(source)
+    distribution = program.ranks.distributions.get(source)
     if distribution is not None and source in program.algorithm.inputs:
         return distribution.in_blocks
     for statement in program.statements_of(source):

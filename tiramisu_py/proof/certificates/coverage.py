@@ -13,6 +13,7 @@ from tiramisu_py.dependence.lanes import reading_ahead
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, is_tree, kernels
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.kernels import threads
@@ -24,9 +25,8 @@ _ROLES = {Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY, Role.SEND}
 def check_covered(program: Program) -> None:
     """Raises `UnsupportedError`, with a statement and the reason, for a program that no certificate covers."""
     name = program.algorithm.name
-    if program.blocks is not None:
-        what = f"{name} runs on ranks with blocks whose bounds are known only at run time"
-        raise UnsupportedError(f"no certificate covers this yet: {what}")
+    if what := told_ranks(program).unnumbered:
+        raise UnsupportedError(f"no certificate covers this yet: {name} runs on ranks with {what}")
     for statement in program.acting:
         what = _of_statement(program, statement)
         if what:
@@ -67,16 +67,16 @@ class _Nothing(Exclusions):
 
 
 def _of_statement(program: Program, statement: Statement) -> str:
-    if statement.combination is not None or is_tree(program, statement) or statement.role not in _ROLES:
+    if statement.link.combination is not None or is_tree(program, statement) or statement.role not in _ROLES:
         return "combines partial results of its own"
-    if statement.message is not None:
-        return _of_message(program, statement, statement.message)
-    if statement.aligned is not None:
+    if statement.link.message is not None:
+        return _of_message(program, statement, statement.link.message)
+    if statement.along.aligned is not None:
         return "is aligned to lines, so that values say which thread computes what"
     if statement.is_call:
         return "is a call over whole arrays"
-    if statement.deferred > 1:
-        return f"is a copy that {statement.deferred} barriers complete"
+    if statement.link.deferred > 1:
+        return f"is a copy that {statement.link.deferred} barriers complete"
     if statement.guards and statement.role is not Role.UPDATE:
         return "has a condition on values"
     bounds = implied_conditions.of_runs(program, statement)
@@ -118,5 +118,5 @@ def _of_kernel(nest: KernelNest) -> str:
 
 def _used(program: Program, statement: Statement) -> Iterator[Buffer]:
     """The buffers that a statement loads from or stores to."""
-    names = [*statement.loads, statement.target] if statement.stores else statement.loads
+    names = [*statement.loads, statement.memory.target] if statement.stores else statement.loads
     return (program.buffers[program.storages[name].buffer] for name in names if name in program.storages)

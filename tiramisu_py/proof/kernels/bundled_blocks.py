@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py import sets
-from tiramisu_py.program.bundles.bundle_boxes import sides_of
-from tiramisu_py.program.bundles.members import iterations
+from tiramisu_py.program.bundles import BundledLoops
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.statement import Role, Statement
@@ -21,10 +19,10 @@ from tiramisu_py.proof.violations.findings import Finding, fault
 
 def of_bundles(nest: KernelNest) -> Iterator[Finding]:
     """The first need of real blocks in a kernel whose blocks are the iterations of a bundle; at most one fault."""
-    program = nest.program
-    names = ", ".join(program.loops[loop].name for loop in nest.blocks)
+    bundled = BundledLoops(nest.program, nest.blocks)
+    names = bundled.names
     repair = f"keep the loops {names} apart, without coalesce, and give them to blocks and threads"
-    if nest.beside or not _is_box(nest):
+    if nest.beside or not _is_shared(nest) or not bundled.is_box:
         message = f"the blocks of the kernel of {nest.handle}, iterations of {names}, cannot be numbered together"
         yield fault("reach", "bundle", nest.statements[0], message, repair)
         return
@@ -36,20 +34,10 @@ def of_bundles(nest: KernelNest) -> Iterator[Finding]:
             return
 
 
-def _is_box(nest: KernelNest) -> bool:
-    """Whether the iterations of the block loops are a box whose sides are forms of the parameters."""
-    program, run = nest.program, nest.blocks
-    if any(s.loops[len(nest.host) : len(nest.host) + len(run)] != run for s in nest.statements):
-        return False
-    executed = iterations(program, run)
-    if executed.is_empty():
-        return True
-    sides = sides_of(executed, len(run))
-    if sides is None:
-        return False
-    space, outer = executed.get_space(), sets.size(executed) - len(run)
-    around = sets.extended(sets.project_prefix(executed, outer), space).intersect_params(program.context.params())
-    return bool(around.intersect(sides.box(space)).is_subset(executed))
+def _is_shared(nest: KernelNest) -> bool:
+    """Whether all statements have all loops of the bundle around them."""
+    outer, run = len(nest.host), nest.blocks
+    return all(s.loops[outer : outer + len(run)] == run for s in nest.statements)
 
 
 def _needs_blocks(nest: KernelNest, statement: Statement) -> str:
@@ -57,12 +45,12 @@ def _needs_blocks(nest: KernelNest, statement: Statement) -> str:
     program = nest.program
     if any(isinstance(program.loops[loop].tag, GpuThread) for loop in statement.loops):
         return "is in a thread loop"
-    if statement.role in (Role.BARRIER, Role.TICKET) or statement.deferred:
+    if statement.role in (Role.BARRIER, Role.TICKET) or statement.link.deferred:
         return "is for all threads of a block"
-    if statement.combination is not None:
+    if statement.link.combination is not None:
         return "combines results of threads"
     buffers = [program.storages[name].buffer for name in statement.loads if name in program.storages]
-    buffers += [program.storages[statement.target].buffer] if statement.stores else []
+    buffers += [program.storages[statement.memory.target].buffer] if statement.stores else []
     if any(program.buffers[name].memory is Memory.SHARED for name in buffers):
         return "uses shared memory"
     return ""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import islpy as isl
-
 from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.machine.distribution import Dealt, OwnBlock, Pieces
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.run_time_blocks import in_any_block, named_by, own_elements
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.violations.findings import Finding, Key, words
 from tiramisu_py.sets import smallest
@@ -22,12 +19,12 @@ from tiramisu_py.sets import smallest
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Everything that is dealt to no rank, or to ranks in two ways."""
     program = flow.accesses.program
-    if not program.is_spread:
+    if not program.ranks.is_spread:
         return
     yield from _varying(program)
     for statement in program.statements.values():
         yield from _two_axes(program, statement)
-    for source in program.distributions:
+    for source in program.ranks.distributions:
         yield from _misdealt(program, source)
     for source in program.algorithm.outputs:
         yield from _unheld(flow, source)
@@ -38,7 +35,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
 
 
 def _varying(program: Program) -> Iterator[Finding]:
-    used = None if program.blocks is None else named_by(program.algorithm, program.blocks)
+    used = told_ranks(program).varying
     if used is not None:
         source, bound = used
         message = (
@@ -71,23 +68,13 @@ def _nowhere(source: str) -> Witness:
     return Witness({}, reader=(source, ()))
 
 
-def _grid(program: Program) -> str:
-    """The existing ranks, in words."""
-    if program.blocks is not None:
-        return f"blocks cover 0 to {program.blocks.extent} - 1"
-    assert program.ranks is not None
-    sizes = [extent_of(program.ranks, axis, program.context) for axis in range(program.rank_axes)]
-    extents = " x ".join(str(size) for size in sizes)
-    return f"the process grid is {extents}" if len(sizes) > 1 else f"ranks go from 0 to {extents} - 1"
-
-
 # -- arrays of the caller
 
 
 def _misdealt(program: Program, source: str) -> Iterator[Finding]:
     """Arrays that are dealt out along a dimension which they do not have (any more)."""
     count = len(program.buffers[program.storages[source].buffer].extents)
-    for spread in program.distributions[source].axes:
+    for spread in program.ranks.distributions[source].axes:
         if isinstance(spread, Dealt | Pieces | OwnBlock) and spread.dim >= count:
             message = f"{source} is dealt out along its dimension {spread.dim}, but its array has {count} dimensions"
             repair = f"{source}.distribute_array after {source}.store_in"
@@ -97,20 +84,20 @@ def _misdealt(program: Program, source: str) -> Iterator[Finding]:
 def _unheld(flow: Flow, source: str) -> Iterator[Finding]:
     """Values of an output that would be in the array of a rank that does not exist."""
     program = flow.accesses.program
-    if source not in program.distributions:
+    if source not in program.ranks.distributions:
         return
     exits = [r for r in flow.accesses.of_buffer(program.storages[source].buffer) if not r.is_write]
-    bad = flow.accesses.values.domain(source)
-    if program.blocks is not None:
-        bad, exits = bad.subtract(in_any_block(program, source, bad)), []
+    every, ranks = flow.accesses.values.domain(source), told_ranks(program)
+    seen = sets.empty(every.get_space())
     for read in exits:
         if read.actor.statement is None and read.source == source:
-            bad = bad.subtract(read.domain.apply(read.values))
+            seen = seen.union(read.domain.apply(read.values))
+    bad = every.subtract(ranks.on_some_rank(source, every, seen))
     if not bad.is_empty():
         params = smallest.smallest_params(bad)
         value = (source, smallest.first(sets.fixed(bad, params)))
         witness = Witness(params, None, value)
-        message = f"{words(value)} is in the array of no rank: {_grid(program)}, {witness}"
+        message = f"{words(value)} is in the array of no rank: {ranks.in_words}, {witness}"
         repair = f"choose rank= in {source}.distribute_array so that each element is on one of these ranks"
         yield Finding.of(Key("held", (source,)), Violation("bounds", message, witness, repair=repair))
 
@@ -122,24 +109,14 @@ def _one_array(program: Program) -> Iterator[Finding]:
         if source in program.storages:
             buffer = program.storages[source].buffer
             other = seen.setdefault(buffer, source)
-            if program.distributions.get(source) != program.distributions.get(other):
+            if program.ranks.distributions.get(source) != program.ranks.distributions.get(other):
                 message = f"{other} and {source} are in one array, {buffer}, but are not held by ranks in the same way"
                 repair = f"distribute {source} as {other}, or keep it in an array of its own"
                 yield Finding.of(Key("array", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
-            elif source in program.distributions and not sets.is_identity(program.storages[source].index):
+            elif source in program.ranks.distributions and not sets.is_identity(program.storages[source].index):
                 message = (
                     f"{source} is held by ranks in parts, but its layout in {buffer} is not that of its indices: a "
                     "part is a block of the plain indices"
                 )
                 repair = f"keep {source} in an array of its own, at its indices in their order"
                 yield Finding.of(Key("layout", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
-
-
-def held_places(program: Program, source: str, elements: isl.Set, name: str) -> isl.Set | None:
-    """``[rank, element]``: the elements of a caller's array on each rank; None if all ranks have all of it."""
-    distribution = program.distributions.get(source)
-    if distribution is not None and distribution.in_blocks is not None:
-        return sets.named(own_elements(program, elements, distribution.in_blocks), name)
-    if distribution is None or program.ranks is None:
-        return None
-    return sets.flat_pairs(distribution.holders(sets.named(elements, None), program.ranks).reverse(), name)

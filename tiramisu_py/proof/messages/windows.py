@@ -17,7 +17,7 @@ from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.block_windows import window
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.proof.violations.condition import Findings
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot
 from tiramisu_py.sets import smallest
@@ -37,9 +37,8 @@ def in_window(condition: Findings) -> Findings:
 
 def windowed(flow: Flow) -> Flow:
     """The dataflow of a rank and its neighbours; the same one if blocks have no individual bounds."""
-    if flow.accesses.program.blocks is None:
-        return flow
-    return flow.kept("window", lambda: Flow(MemoryAccesses(window(flow.accesses.program))))
+    ranks = told_ranks(flow.accesses.program)
+    return flow.kept("window", lambda: Flow(MemoryAccesses(ranks.around()))) if ranks.unnumbered else flow
 
 
 def _in_words(finding: Finding) -> Violation:
@@ -49,13 +48,13 @@ def _in_words(finding: Finding) -> Violation:
 
 def of_another_block(program: Program, spot: Spot, where: str) -> Violation | None:
     """A value that a rank misses although the algorithm has it: other ranks compute it, and no message brings it."""
-    blocks = program.blocks
-    if blocks is None or not _exists(program, spot):
+    bounds = told_ranks(program).bounds
+    if not bounds or not _exists(program, spot):
         return None
-    lower, upper = (spot.params.get(name, 0) for name in blocks.bounds)
+    lower, upper = (spot.params.get(name, 0) for name in bounds)
     witness = Witness(spot.params, spot.named, spot.computed(program), spot.element)
     message = (
-        f"{where} on the rank with the block from {blocks.lower}={lower} up to {blocks.upper}={upper}, but it is only "
+        f"{where} on the rank with the block from {bounds[0]}={lower} up to {bounds[1]}={upper}, but it is only "
         f"on another rank: no message brings it, {witness}"
     )
     name, indices = spot.named

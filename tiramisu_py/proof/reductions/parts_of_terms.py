@@ -27,7 +27,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.ir.arithmetic.build import number as literal
 from tiramisu_py.ir.arithmetic.polynomials import same
-from tiramisu_py.program.bundles.bundle_boxes import sides_of
+from tiramisu_py.program.bundles import sides_of
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.violations.condition import Sentence, Topic

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.bundles import members
 from tiramisu_py.program.loops import Bundle, GpuBlock, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_arguments import statements
@@ -53,7 +53,7 @@ def bundles_tagged(program: Program, runs: Sequence[tuple[LoopId, ...]], tagged:
 
 def _check(program: Program, run: tuple[LoopId, ...], bundle: Bundle, tagged: Tagging) -> None:
     """Refuse what a bundle on a GPU does not have."""
-    name, gpu = bundle.name, program.gpu
+    name, gpu = bundle.name, program.targets.gpu
     if not bundle.within:
         raise CommandError(
             f"{name} is a bundle of loops, whose iterations are dealt out to blocks of a constant number of threads: "

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import islpy as isl
-
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.bundle_boxes import Sides, sides_of
+from tiramisu_py.program.bundles import BundledLoops
 from tiramisu_py.program.loops import Bundle, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -25,38 +23,34 @@ from tiramisu_py.schedule.command_arguments import unused
 from tiramisu_py.sets import smallest
 
 
-def bundled(program: Program, executed: isl.Set, run: tuple[LoopId, ...], into: str) -> Program:
-    """The program with a run of adjacent loops as a bundle; `executed` are their iterations and those around."""
-    sides = sides_of(executed, len(run))
-    if sides is None:
-        names = ", ".join(program.loops[loop].name for loop in run)
+def bundled(program: Program, run: tuple[LoopId, ...], into: str) -> Program:
+    """The program with a run of adjacent loops, which all statements in them share, as a bundle."""
+    loops = BundledLoops(program, run)
+    if loops.sides is None:
         raise CommandError(
-            f"the loops {names} have no first and last iterations that are affine in the parameters: join fewer loops, "
-            "or name their bounds with assume="
+            f"the loops {loops.names} have no first and last iterations that are affine in the parameters: join fewer "
+            "loops, or name their bounds with assume="
         )
-    _check_box(program, executed, run, sides)
+    _check_box(loops)
     bundle = Bundle(into)
     return program.with_loop(*(replace(program.loops[loop], bundle=bundle) for loop in run))
 
 
-def _check_box(program: Program, executed: isl.Set, run: Sequence[LoopId], sides: Sides) -> None:
+def _check_box(bundled: BundledLoops) -> None:
     """Refuse loops that lack an iteration of their box, with the smallest one that is missing."""
-    space, outer = executed.get_space(), sets.size(executed) - len(run)
-    around = sets.extended(sets.project_prefix(executed, outer), space)
-    missing = around.intersect(sides.box(space)).intersect_params(program.context.params()).subtract(executed)
+    program, missing = bundled.program, bundled.missing
     if missing.is_empty():
         return
     sizes = smallest.smallest_params(missing)
     element = smallest.first(smallest.at(missing, sizes))
-    loops = program.with_this_loop(run[0])[0].loops[: outer + len(run)]
+    loops = program.with_this_loop(bundled.run[0])[0].loops[: sets.size(missing)]
     place = ", ".join(f"{program.loops[loop].name} = {at}" for loop, at in zip(loops, element, strict=True))
     needed = sets.involved_params(missing.gist_params(program.context.params()))
     shown = [f"{name} = {sizes[name]}" for name in needed]
     given = f", for {', '.join(shown)}" if shown else ""
-    names = ", ".join(program.loops[loop].name for loop in run)
     raise CommandError(
-        f"the loops {names} are no box: nothing runs at {place}{given}; give the terms a box, with where= for those "
-        "that count, or keep the loops"
+        f"the loops {bundled.names} are no box: nothing runs at {place}{given}; give the terms a box, with where= for "
+        "those that count, or keep the loops"
     )
 
 

@@ -23,7 +23,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.bundles import BundledLoops, members
 from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
@@ -68,10 +68,11 @@ def _joined(program: Program, statement: Statement, run: tuple[LoopId, ...], int
     unused(program, program.with_this_loop(run[0]), [into], apart=run)
     if is_run(program, statement, run):
         return joined_run(program, statement, (run[0], run[1]), into)
-    executed = _iterations(program, statement, run)
+    _check_shared(program, statement, run)
+    executed = BundledLoops(program, run).iterations
     box = _box(program, executed, run)
     if box is None:
-        return bundled(program, executed, run, into)
+        return bundled(program, run, into)
     rewrite = Rewrite(run, (Loop(program.next_loop(), into),), box.number, box.parts)
     _check_gaps(program, executed, run, box)
     return rewrite.applied(program)
@@ -99,10 +100,9 @@ def _span(statement: Statement, run: tuple[LoopId, ...]) -> tuple[LoopId, ...]:
     return statement.loops[statement.depth(run[0]) : statement.depth(run[-1]) + 1]
 
 
-def _iterations(program: Program, statement: Statement, run: tuple[LoopId, ...]) -> isl.Set:
-    """The iterations of some loops, and of those around them, in which any statement runs."""
+def _check_shared(program: Program, statement: Statement, run: tuple[LoopId, ...]) -> None:
+    """Refuse statements that have some of the loops, and not all of them with the same ones around."""
     count = statement.depth(run[-1]) + 1
-    found: isl.Set | None = None
     for each in program.with_this_loop(run[0]):
         if each.loops[:count] != statement.loops[:count]:
             inner = ", ".join(program.loops[loop].name for loop in run)
@@ -110,10 +110,6 @@ def _iterations(program: Program, statement: Statement, run: tuple[LoopId, ...])
                 f"{nest(program, each)}: it shares only the outer ones of the loops {inner}; the command needs them "
                 "perfectly nested"
             )
-        own = sets.graph(each.prefix(count), each.instances).range().intersect_params(program.context.params())
-        found = own if found is None else found.union(own)
-    assert found is not None
-    return found.coalesce()
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.bundles import members
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement

@@ -10,7 +10,7 @@ from typing import Self
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.bundles import members
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement

@@ -17,7 +17,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.bundles import members
 from tiramisu_py.program.editing import Coordinates, Rewrite, reversed_loop
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest

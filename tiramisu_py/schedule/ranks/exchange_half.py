@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.expressions import Access, Expr, as_expr
 from tiramisu_py.errors import CommandError, DeclarationError, DTypeError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.program.ranks.told_ranks import told_ranks
 from tiramisu_py.program.statement import Role, SendMode
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.devices.transfers import Mode
@@ -69,7 +70,7 @@ def check_given(given: Mapping[str, object]) -> None:
 
 def together(program: Program, send: ExchangeHalf, receive: ExchangeHalf) -> tuple[ExchangeHalf, ExchangeHalf]:
     """The halves of an exchange in which all ranks take part together; raises where they cannot."""
-    if program.blocks is not None:
+    if told_ranks(program).unnumbered:
         raise CommandError(
             "collective=True needs blocks of a constant size: with bounds known only at run time, a rank "
             "knows only its neighbours"
@@ -94,7 +95,8 @@ def half(
     """One half of an exchange, from what the user gives; `domain` may be a pair of a domain and a condition."""
     sends = role is Role.SEND
     made, to_word = f"{name}.{'send' if sends else 'recv'}", "to=" if sends else "source="
-    if program.blocks is None and axes(program) == 0:
+    numbered = not told_ranks(program).unnumbered
+    if numbered and axes(program) == 0:
         raise CommandError(
             "there are no ranks yet: declare them with grid(...), or run a loop on them with tag_distribute"
         )
@@ -102,12 +104,12 @@ def half(
     points, where = domain if isinstance(domain, tuple) and len(domain) == 2 else (domain, None)
     peers = _peers(to, to_word)
     used = numbers_in([*parts_of(points), where, *access.indices, *peers])
-    if program.blocks is None:
+    if numbered:
         points = with_ranks(program, points, used)
     found = parse_domain(program.algorithm, made, points, where, owner)
     if found.guards:
         raise CommandError(f"the domain of {made} has conditions that are not affine: {found.guards[0]}")
-    known = found.iterators if program.blocks is None else (*found.iterators, *(number.name for number in used))
+    known = found.iterators if numbered else (*found.iterators, *(number.name for number in used))
     for peer in peers:
         check_references(program.algorithm, f"{to_word} of {name}", peer, known, owner)
     for index in access.indices:

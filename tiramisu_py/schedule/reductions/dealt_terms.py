@@ -21,14 +21,12 @@ from dataclasses import replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, DealtTerms
-from tiramisu_py.algorithm.domains.from_isl import of_params
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, typed_const
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, typed_const
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles.bundle_boxes import sides_of
-from tiramisu_py.program.bundles.members import iterations
+from tiramisu_py.program.bundles import BundledLoops
 from tiramisu_py.program.loops import Bundle, Loop, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -131,14 +129,12 @@ def _checked(
 
 def _numbers(program: Program, run: tuple[LoopId, ...], numbered: Sequence[str]) -> tuple[Expr, Expr]:
     """The number of an iteration of a bundle, ``((h - h0)*M + (x - x0))*K + (y - y0)``, and how many there are."""
-    sides = sides_of(iterations(program, run), len(run))
-    if sides is None:
+    known = BundledLoops(program, run).first_and_count()
+    if known is None:
         raise CommandError("nothing runs in these loops, so that there is nothing to deal out")
     number, total = list[Expr](), list[Expr]()
-    for name, low, extent in zip(numbered, sides.lows, sides.extents, strict=True):
-        first = of_params(low.to_pw_aff().project_domain_on_params(), program.context)
-        count = of_params(extent.to_pw_aff().project_domain_on_params(), program.context)
-        is_zero = sets.is_constant(low) and sets.constant_of(low) == 0
+    for name, first, count in zip(numbered, *known, strict=True):
+        is_zero = isinstance(first, Const) and first.value == 0
         own: Expr = Iter(name, int64) if is_zero else _of("-", Iter(name, int64), first)
         number.append(own if not number else _of("+", _of("*", number[-1], count), own))
         total.append(count if not total else _of("*", total[-1], count))

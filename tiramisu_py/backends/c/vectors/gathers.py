@@ -8,7 +8,7 @@ Expressions that the statement uses more than once, mostly indices, are computed
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 import cgen
@@ -112,6 +112,13 @@ def _place(index: Expr, scope: Scope) -> tuple[Expr, int] | None:
     return inner, 0
 
 
+def _tap(e: Expr, taps: Mapping[Key, Expr]) -> Expr | None:
+    """What stands for a load of a neighbour, or for its conversion: a neighbour may be given in a wider type."""
+    load = e.operand if isinstance(e, Cast) else e
+    tap = taps.get(load.key()) if isinstance(load, Load) else None
+    return tap if tap is None or tap.dtype == e.dtype else Cast(tap, e.dtype)
+
+
 @dataclass
 class _Preparation:
     scope: Scope
@@ -125,8 +132,9 @@ class _Preparation:
         taps: dict[Key, Expr] = {}
         for group in groups:
             for (down, right), key in group.placed():
-                taps[key] = Variable(self._fresh(f"{self._own(group.buffer)}_{down}{right}"), group.dtype)
-        value = rewrite(value, lambda e: taps.get(e.key()) if isinstance(e, Load) else None)
+                given = self.types.neighbour(group.dtype, self.lanes)
+                taps[key] = Variable(self._fresh(f"{self._own(group.buffer)}_{down}{right}"), given)
+        value = rewrite(value, lambda e: _tap(e, taps))
         loaded = {variable.key() for variable in taps.values()}
         places = [index for group in groups for index in group.first()]
         later: list[Expr] = []
@@ -154,14 +162,15 @@ class _Preparation:
     def _load(self, group: Neighbours, taps: Sequence[Expr]) -> None:
         """The declaration of the taps, and the call that loads them."""
         array, kind = self.scope.arrays[group.buffer], self.types.neighbours(group.dtype, self.lanes)
+        given = self.types.name(self.types.neighbour(group.dtype, self.lanes), self.lanes)
         sizes = [Vectors(self.scope, self.types, self.lanes).scalars(extent).text for extent in array.extents]
         names = [str(tap) for tap in taps]
-        self.lines.append(cgen.Statement(f"{kind} {', '.join(names)}"))
+        self.lines.append(cgen.Statement(f"{given} {', '.join(names)}"))
         for name in names:
             self.scope.declare(name, self.lanes)
         places = [self._text(index) for index in group.first()]
-        given = (array.name, *sizes, *places, *(f"&{name}" for name in names))
-        self.lines.append(cgen.Statement(call("TM_NEIGHBOURS", kind, *given).text))
+        arguments = (array.name, *sizes, *places, *(f"&{name}" for name in names))
+        self.lines.append(cgen.Statement(call("TM_NEIGHBOURS", kind, *arguments).text))
 
     def _text(self, value: Expr) -> str:
         return Vectors(self.scope, self.types, self.lanes)(with_names(value, self.names)).text

@@ -70,6 +70,11 @@ class VectorTypes:
         self.name(int32, lanes)
         return self.name(dtype, lanes)
 
+    @staticmethod
+    def neighbour(dtype: DType, lanes: int) -> DType:
+        """The type in which such a neighbour is given: bytes are as wide as their indices."""
+        return int32 if (dtype, lanes) in [(uint8, n) for n in (4, 8, 16)] else dtype
+
     def gather(self, dtype: DType, lanes: int) -> str | None:
         """The macro that gathers elements by indices of 32 bits, or None if no processor has an instruction for it."""
         if lanes not in _GATHERED.get(dtype.bytes, ()):
@@ -114,7 +119,7 @@ def _neighbours(dtype: DType, lanes: int) -> str:
     name = f"{dtype.name}x{lanes}"
     if name in _NEIGHBOURS:
         return f"TM_NEIGHBOURS_{name}"
-    return f"TM_NEIGHBOURS_OF({dtype.c_name}, {name}, int32x{lanes})"
+    return f"TM_NEIGHBOURS_OF({dtype.c_name}, {name}, int32x{lanes}, {name})"
 
 
 def _in_turn(dtype: DType, lanes: int) -> list[str]:

@@ -625,6 +625,70 @@ TM_HEADER void tm_async_fill(void *to, const void *from, int given) {
 #define TM_ASYNC_FILL(to, from, bytes, given) tm_async_fill<bytes>(to, from, given)
 #endif
 
+/* -- matrices of 8 rows of 16 bytes in shared memory: TM_LOAD_MATRICES(transposed, row, to..) loads 1, 2 or 4 of them. Thread
+   (x, y) of a warp has 4 bytes of each, from 4x on of row y; of transposed ones the elements y, of 2 bytes, of the rows 2x and
+   2x + 1. Thread n = 4y + x says where row n % 8 of matrix n / 8 is, and each gives a row. All threads of a warp call it. */
+
+#if !defined(TM_SIMULATOR)
+template <class T>
+TM_HEADER void tm_set_part(T *to, tm_uint32 bits) {
+  static_assert(sizeof(T) == 4, "a thread has 4 bytes of a matrix");
+  memcpy(to, &bits, 4);
+}
+#define TM_LDMATRIX(count, to, ...)                                                                                    \
+  if constexpr (transposed)                                                                                            \
+    asm volatile("ldmatrix.sync.aligned.m8n8." count ".trans.shared.b16 " to : __VA_ARGS__ : "r"(shared) : "memory");  \
+  else                                                                                                                 \
+    asm volatile("ldmatrix.sync.aligned.m8n8." count ".shared.b16 " to : __VA_ARGS__ : "r"(shared) : "memory")
+template <bool transposed, class P, class T>
+TM_HEADER void tm_load_matrices(const P *row, T *to) {
+  const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
+  tm_uint32 a;
+  TM_LDMATRIX("x1", "{%0}, [%1];", "=r"(a));
+  tm_set_part(to, a);
+}
+template <bool transposed, class P, class T>
+TM_HEADER void tm_load_matrices(const P *row, T *to, T *to_1) {
+  const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
+  tm_uint32 a, b;
+  TM_LDMATRIX("x2", "{%0,%1}, [%2];", "=r"(a), "=r"(b));
+  tm_set_part(to, a), tm_set_part(to_1, b);
+}
+template <bool transposed, class P, class T>
+TM_HEADER void tm_load_matrices(const P *row, T *to, T *to_1, T *to_2, T *to_3) {
+  const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
+  tm_uint32 a, b, c, d;
+  TM_LDMATRIX("x4", "{%0,%1,%2,%3}, [%4];", "=r"(a), "=r"(b), "=r"(c), "=r"(d));
+  tm_set_part(to, a), tm_set_part(to_1, b), tm_set_part(to_2, c), tm_set_part(to_3, d);
+}
+#define TM_LOAD_MATRICES(transposed, row, ...) tm_load_matrices<transposed>(row, __VA_ARGS__)
+#else
+/* The 4 bytes of a lane of matrix k, of the rows that all lanes have loaded. */
+TM_HEADER tm_uint32 tm_of_matrix(const tm_uint32 (&rows)[32][4], int k, bool transposed, int lane) {
+  const int y = lane / 4, x = lane % 4, half = 16 * (y % 2);
+  if (!transposed) return rows[8 * k + y][x];
+  return (rows[8 * k + 2 * x][y / 2] >> half & 0xffff) | (rows[8 * k + 2 * x + 1][y / 2] >> half & 0xffff) << 16;
+}
+template <class... T>
+TM_HEADER void tm_set_parts(const tm_uint32 (&rows)[32][4], bool transposed, int lane, T *...to) {
+  int matrix = 0;
+  const auto set = [&](auto *part) {
+    const tm_uint32 bits = tm_of_matrix(rows, matrix++, transposed, lane);
+    static_assert(sizeof(*part) == sizeof(bits), "a thread has 4 bytes of a matrix");
+    __builtin_memcpy(part, &bits, sizeof bits);
+  };
+  (set(to), ...);
+}
+#define TM_LOAD_MATRICES(transposed, row, ...)                                                                         \
+  {                                                                                                                    \
+    const auto tm_row = tm_load<(int)(16 / sizeof(*(row)))>(row);                                                      \
+    tm_uint32 tm_parts[4], tm_rows[32][4];                                                                             \
+    __builtin_memcpy(tm_parts, &tm_row, 16);                                                                                  \
+    tm_gather(__LINE__, tm_parts, 4, tm_rows);                                                                         \
+    tm_set_parts(tm_rows, transposed, (int)(tm_index & 31), __VA_ARGS__);                                              \
+  }
+#endif
+
 /* -- products of small matrices in tensor cores: TM_MMA_m16n8k16(d00, d01, d10, d11, left.., right..) adds to the sums of
    rows y, y + 8 and columns 2x, 2x + 1 of thread (x, y) of a warp. A part of a factor has 4 bytes, the neighbouring terms
    of one row or column: left those of rows y and y + 8 in turn, right those of column y. All threads of a warp call it. */

@@ -1,1 +1,0 @@
-"""Bundles: adjacent loops over a box that commands take as one loop, with several symbolic extents."""
