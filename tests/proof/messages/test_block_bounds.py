@@ -65,7 +65,7 @@ def exchange(f: Any, bx: Any, e: Exchange, **properties: Any) -> Any:
 
 def simulated(f: Any, exchanges: tuple[Exchange, ...], order: Order, reach: tuple[int, ...]) -> set[str]:
     """What goes wrong with any split of up to seven rows over up to four ranks."""
-    blocks = spread(f.program).blocks
+    blocks = spread(f.program).ranks.blocks
     assert blocks is not None
     found = set()
     for ranks in range(1, 5):
@@ -127,7 +127,7 @@ def test_what_is_derived_is_proven(reach: tuple[int, ...]) -> None:
     f, _ = built((), reach)
     f.derive_transfers()
     assert f.check().ok, f.check()
-    exchanges = {s.message.exchange for s in f.program.statements.values() if s.message is not None}
+    exchanges = {s.link.message.exchange for s in f.program.statements.values() if s.link.message is not None}
     expected = {"bx_to_next"} if min(reach) < 0 else set[str]()
     assert exchanges == expected | ({"bx_to_previous"} if max(reach) > 0 else set())
 
