@@ -38,7 +38,7 @@ def main() -> None:
     """Compare with NumPy in float64, and the bits with those of the schedule."""
     f = scheduled()
     print(f.check())
-    assert f.show("lowered").devices == 2
+    assert f.show("lowered").gpus.devices == 2
     kernel = f.compile(device="gpu" if tm.gpu_count() > 1 else "simulator")
     for rows in (0, 1, 7):
         a = np.random.default_rng(rows).standard_normal((rows, 2 * HALF), np.float32)

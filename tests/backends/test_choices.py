@@ -83,9 +83,13 @@ def with_choices(function: LoopFunction) -> LoopFunction:
     """The function, in which numbers that stand alone are choices by its first parameter."""
     kernels = tuple(
         replace(each, body=_with_choices(each.body, Param(each.params[0], int64))) if each.params else each
-        for each in function.kernels
+        for each in function.gpus.kernels
     )
-    return replace(function, body=_with_choices(function.body, Param(function.params[0], int64)), kernels=kernels)
+    return replace(
+        function,
+        body=_with_choices(function.body, Param(function.params[0], int64)),
+        gpus=replace(function.gpus, kernels=kernels),
+    )
 
 
 def _with_choices(node: Node, size: Expr) -> Node:
@@ -116,7 +120,7 @@ def test_numbers_that_are_choices_stand_in_the_text_as_they_are(name: str, monke
 
     monkeypatch.setattr(results.backends, "emit", chosen)
     monkeypatch.setattr(library, "WARNINGS", AS_ERRORS)
-    kernel = f.compile(device="simulator", sanitize=True) if f.show("lowered").kernels else f.compile()
+    kernel = f.compile(device="simulator", sanitize=True) if f.show("lowered").gpus.kernels else f.compile()
     assert str(NUMBERS) in "".join(texts[0].values())
     if f.show("lowered").grid is None:  # the text of ranks is compiled here, and runs in tests/mpi
         assert [each.wrong_kernel(kernel) for each in calls] == [""] * len(sizes)

@@ -247,7 +247,7 @@ def test_a_version_for_a_scalar_has_the_same_bits(dtype):
 def test_a_version_for_no_weight_reads_no_second_operand():
     f = scaled()
     f.specialize(beta=0)
-    (version,) = f.show("lowered").versions
+    (version,) = f.show("lowered").companions.versions
     assert version.sizes == (("beta", 0.0),)
     source = f.compile().source["scaled.c"]
     assert "if (beta == 0.0f && !signbit(beta))" in source
@@ -355,7 +355,7 @@ def test_versions_with_like_names_are_told_apart():
     (N,) = tm.params("N")
     f.specialize((N + 1) % 4 == 0)
     f.specialize((N - 1) % 4 == 0)
-    assert len({version.function.name for version in f.show("lowered").versions}) == 2
+    assert len({version.function.name for version in f.show("lowered").companions.versions}) == 2
     for n in (3, 5, 6):
         given = {"a": np.ones(n, np.float32), "b": np.ones(n, np.float32), "alpha": 2.0, "beta": 3.0}
         np.testing.assert_array_equal(f.compile()(**given), np.full(n, 5, np.float32))

@@ -77,7 +77,7 @@ def generated(f: tm.Function) -> list[str]:
     source = f.source()
     (host,) = re.findall(r"^int blur\(.*?^\}", source["blur.c"], re.MULTILINE | re.DOTALL)
     kernels = re.findall(r"^TM_KERNEL .*?^\}", source["blur.cu"], re.MULTILINE | re.DOTALL)
-    assert len(kernels) == len(f.show("lowered").kernels) and "tm_gpu_launch" in host and "#pragma omp" in host
+    assert len(kernels) == len(f.show("lowered").gpus.kernels) and "tm_gpu_launch" in host and "#pragma omp" in host
     return code("\n".join([host, *kernels]))
 
 

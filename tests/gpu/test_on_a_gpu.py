@@ -19,8 +19,8 @@ COOPERATIVE = [each for each in variants() if each[0].startswith("cooperative/")
 def test_a_story_is_right_on_the_gpu(name: str, variant: str) -> None:
     story = module(name)
     f = story.VARIANTS[variant]()
-    if f.show("lowered").devices > tm.gpu_count():
-        pytest.skip(f"{name} needs {f.show('lowered').devices} GPUs")
+    if f.show("lowered").gpus.devices > tm.gpu_count():
+        pytest.skip(f"{name} needs {f.show('lowered').gpus.devices} GPUs")
     kernel = f.compile(device="gpu")
     for given in (given for size in (1, 40) for given in samples(story, variant, size, 7)):
         for found, expected in zip(listed(kernel(**given)), listed(f.evaluate(**given)), strict=True):
@@ -34,8 +34,8 @@ def test_a_cooperative_story_is_right_with_its_arrays_page_locked_and_its_events
 ) -> None:
     story = module(name)
     f = story.VARIANTS[variant]()
-    if f.show("lowered").devices > tm.gpu_count():
-        pytest.skip(f"{name} needs {f.show('lowered').devices} GPUs")
+    if f.show("lowered").gpus.devices > tm.gpu_count():
+        pytest.skip(f"{name} needs {f.show('lowered').gpus.devices} GPUs")
     kernel = f.compile(device="gpu", page_lock=True, trace=True)
     launched = 0
     for given in samples(story, variant, 40, 7):

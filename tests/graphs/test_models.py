@@ -128,7 +128,7 @@ def test_counted_work_decides_what_is_reassociated() -> None:
     assert made.chosen_for(types).rewrites.reassociate is False
     assert "choices" not in made.explain()
     assert (
-        layer("rgat", sum_first=False)
+        layer("rgat", sum_first=False, sums="nodes")
         .explain(few)
         .startswith(f"choices on {few}:\n  none: no rewrite is declared as 'count'\ntraced:")
     )
@@ -204,7 +204,7 @@ def test_each_pass_on_attention_is_as_written_down(golden: Callable[[str, str], 
 
 
 def test_the_passes_are_explained_and_the_run_reported() -> None:
-    made = layer("rgat")
+    made = layer("rgat", sums="nodes")
     text = made.explain()
     assert "dot.reassociate(hs)" in text
     assert "hs.compact(src[p], etype[p], name='by_src_etype')" in text

@@ -30,6 +30,7 @@ from tiramisu_py.ir import (
     Load,
     LoopFunction,
     Node,
+    OnGpus,
     Private,
     Ramp,
     Record,
@@ -111,7 +112,7 @@ def function(body: Node, *kernels: KernelFunction, more: int = 0) -> LoopFunctio
         ArrayArgument("x", ty.float64, (plus(N, more),), True, False),
         ArrayArgument("y", ty.float64, (plus(N, more),), False, True),
     )
-    return LoopFunction("f", ("N",), declared, (), body, kernels=kernels, devices=1)
+    return LoopFunction("f", ("N",), declared, (), body, gpus=OnGpus(kernels=kernels, devices=1))
 
 
 DOUBLE = kernel(store("b", GLOBAL, op("*", load("a", GLOBAL), Const(2.0, ty.float64))), array("a", True), array("b"))
@@ -320,7 +321,9 @@ def total(body: Node) -> LoopFunction:
         ArrayArgument("x", ty.float64, (N,), True, False),
         ArrayArgument("y", ty.float64, (N,), False, True, covered=False),
     )
-    return LoopFunction("f", ("N",), declared, (), on_gpu(on_device, "x@gpu0"), kernels=(zero, add), devices=1)
+    return LoopFunction(
+        "f", ("N",), declared, (), on_gpu(on_device, "x@gpu0"), gpus=OnGpus(kernels=(zero, add), devices=1)
+    )
 
 
 def _real(value: float) -> Expr:

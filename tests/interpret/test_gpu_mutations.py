@@ -55,10 +55,16 @@ def mutants(function: LoopFunction) -> Iterator[LoopFunction]:
     """The function without one wait, or without one barrier of a kernel."""
     for wait in (node for node in nodes(function.body) if isinstance(node, Await)):
         yield replace(function, body=without(function.body, wait))
-    for number, kernel in enumerate(function.kernels):
+    for number, kernel in enumerate(function.gpus.kernels):
         for barrier in (node for node in nodes(kernel.body) if isinstance(node, Barrier)):
             changed = replace(kernel, body=without(kernel.body, barrier))
-            yield replace(function, kernels=(*function.kernels[:number], changed, *function.kernels[number + 1 :]))
+            yield replace(
+                function,
+                gpus=replace(
+                    function.gpus,
+                    kernels=(*function.gpus.kernels[:number], changed, *function.gpus.kernels[number + 1 :]),
+                ),
+            )
 
 
 def is_wrong(s: SimpleNamespace, function: LoopFunction, sizes: dict[str, int], seed: int) -> bool:

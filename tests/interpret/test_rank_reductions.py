@@ -165,7 +165,7 @@ def test_readers_on_all_ranks() -> None:
 def ranks_of(body: Node, count: int = 2) -> None:
     allocated = Allocate("s", (number(2),), ty.int64, body)
     grid = ProcessGrid((number(count),), ("rank0",))
-    function = LoopFunction("f", (), (), (), allocated, (), (), (), grid=grid)
+    function = LoopFunction("f", (), (), (), allocated, grid=grid)
     interpret_ranks(function, [{}] * count, {})
 
 

@@ -27,6 +27,7 @@ from tiramisu_py.ir import (
     Load,
     LoopFunction,
     Node,
+    OnGpus,
     Piece,
     Post,
     Private,
@@ -56,7 +57,9 @@ KERNEL = KernelFunction(
 def function(body: Node, *kernels: KernelFunction) -> LoopFunction:
     """A function of x, y (floats) and a scalar a."""
     arrays = [ArrayArgument(name, float32, (N,), is_input=name == "x", is_output=name == "y") for name in "xy"]
-    return LoopFunction("f", ("N",), (*arrays, ScalarArgument("a", float32)), (), body, kernels=kernels or (KERNEL,))
+    return LoopFunction(
+        "f", ("N",), (*arrays, ScalarArgument("a", float32)), (), body, gpus=OnGpus(kernels=kernels or (KERNEL,))
+    )
 
 
 def load(index: Expr, dtype: DType = float32) -> Load:

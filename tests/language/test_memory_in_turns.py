@@ -192,7 +192,7 @@ def count(parts: list[Any], written: set[str], read: set[str], inserted: set[int
 @pytest.mark.parametrize("name", some([*SAVED, "layer norm"], lambda name: name == "attention"))
 def test_barriers_are_no_more_than_the_rule_of_the_thesis_has(name: str) -> None:
     made = SAVED[name][0] if name in SAVED else lambda: module_of("layer_norm").normalised()
-    for kernel in pasted(made, num_warps=4).show("lowered").kernels:
+    for kernel in pasted(made, num_warps=4).show("lowered").gpus.kernels:
         arrays = (inner for inner in walk(kernel.body) if isinstance(inner, Allocate))
         shared = frozenset(each.buffer for each in arrays if each.memory is Memory.SHARED)
         inserted = set[int]()

@@ -40,7 +40,7 @@ def drawn(rows: int, columns: int) -> Any:
 
 def registers(f: tm.Function) -> dict[str, list[int]]:
     """The extents of arrays in registers of the kernel, by name."""
-    (kernel,) = f.show("lowered").kernels
+    (kernel,) = f.show("lowered").gpus.kernels
     found = [each for each in walk(kernel.body) if isinstance(each, Allocate) and each.register]
     return {each.buffer: [int(str(extent)) for extent in each.extents] for each in found}
 

@@ -40,7 +40,7 @@ def test_a_value_that_no_other_thread_reads_is_in_registers(name: str) -> None:
 
 
 def instructions(f: tm.Function) -> list[str]:
-    found = [node for kernel in f.show("lowered").kernels for node in walk(kernel.body)]
+    found = [node for kernel in f.show("lowered").gpus.kernels for node in walk(kernel.body)]
     return [node.instruction for node in found if isinstance(node, Mma)]
 
 

@@ -87,4 +87,4 @@ def test_an_output_that_is_written_in_part_is_not_covered():
 
 
 def test_the_documentation_is_the_algorithm():
-    assert simple().documentation == ("y[i] = x[i] + 1", "z[i] = x[i] + 2")
+    assert simple().labels.documentation == ("y[i] = x[i] + 1", "z[i] = x[i] + 2")

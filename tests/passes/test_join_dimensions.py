@@ -73,7 +73,7 @@ def test_a_kernel_finds_elements_of_joined_loops_without_divisions() -> None:
     o.tag_gpu(blocks=[i], threads=[j])
     f.derive_transfers()
     function = optimise(lower(f.completed))
-    kernel = function.kernels[0]
+    kernel = function.gpus.kernels[0]
     (array,) = (a for a in kernel.arrays if a.name == "a")
     assert [*map(str, array.extents)] == ["15 * N"] and [*map(str, array.passed_extents)] == ["N", "3", "5"]
     assert "a[64*i + j]" in f.source()["copied.cu"]

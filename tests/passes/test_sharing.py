@@ -56,7 +56,7 @@ def test_literals_of_other_types_stay_apart() -> None:
 
 def bodies(sample: Sample) -> list[Node]:
     function = lower(sample.build().completed)
-    return [function.body, *(kernel.body for kernel in function.kernels)]
+    return [function.body, *(kernel.body for kernel in function.gpus.kernels)]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)

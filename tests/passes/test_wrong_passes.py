@@ -34,8 +34,8 @@ def off_by_one(each: Any, what: Any, about: About) -> Any:
     body = _shifted(result.body)
     if body is not result.body:
         return replace(result, body=body)
-    first, *others = result.kernels
-    return replace(result, kernels=(replace(first, body=_shifted(first.body)), *others))
+    first, *others = result.gpus.kernels
+    return replace(result, gpus=replace(result.gpus, kernels=(replace(first, body=_shifted(first.body)), *others)))
 
 
 def _shifted(node: Node) -> Node:

@@ -116,13 +116,33 @@ def test_what_has_no_runs_is_refused_with_what_to_do() -> None:
         tm.recipes.traversal(v, y)
     with pytest.raises(tm.ArgumentError, match="by='edges': give 'runs' or 'positions'"):
         tm.recipes.traversal(v, y, by="edges")
-    with pytest.raises(tm.ArgumentError, match=r"sizes are for a GPU: give on=tm.gpu\(\)"):
+    with pytest.raises(tm.ArgumentError, match="traversal: there is no size 'group' here: there are vectors"):
         tm.recipes.traversal(v, y, by="positions", sizes={"group": 32})
     with pytest.raises(tm.ArgumentError, match="a group of 32 threads is for one sum over each run, the only stage"):
         tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), sizes={"group": 32})
     with pytest.raises(tm.ArgumentError, match="256 threads are no multiple of a group of 33: give whole groups"):
         tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), sizes={"group": 33})
+    with pytest.raises(tm.ArgumentError, match=r"combine=None: terms of a scatter are added by tm\.ATOMIC, or on"):
+        tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), combine=None)
     assert not f.commands
     total = sums()[1][0]
     with pytest.raises(tm.ArgumentError, match="y has no value of each position: it takes what is over"):
         tm.recipes.traversal(total, by="positions")
+
+
+@pytest.mark.parametrize("combine", [None, tm.PRIVATE, tm.ATOMIC], ids=str)
+def test_a_scatter_alone_goes_through_its_positions_once(combine: Any) -> None:
+    f, _ = started()
+    y = f.scatter("y", {m: N, d: 5}, over={p: E}, at=[f["column"][p], d], op=tm.sum, expr=f["a"][p] * f["s"][0])
+    f.outputs(y)
+    made = tm.recipes.traversal(y, by="positions", combine=combine)
+    text = f.show("pseudocode")
+    loop = text[text.index("for p in 0 .. E") :]
+    assert "vector" in loop and "for m" not in loop, "no loop over places tests each position"
+    report = f.check()
+    assert report.ok and (report.bits == "bits preserved") == (combine is None), report
+    assert ("on threads" in made.loops[-1]) == (combine is not None)
+    right = np.zeros((9, 5), np.float32)
+    np.add.at(right, GIVEN["column"], (GIVEN["a"] * GIVEN["s"][0])[:, None])
+    given = {name: value for name, value in GIVEN.items() if name in f.algorithm.inputs}
+    np.testing.assert_array_equal(f.compile(threads=2)(**given), right)

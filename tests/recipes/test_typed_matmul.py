@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 
 N, E, R, D = tm.params("N E R D")
-r, p, k, d, n = tm.iters("r p k d n")
+r, p, k, d, n, h = tm.iters("r p k d n h")
 NUMBERS = np.random.default_rng(0)
 WIDE = tm.recipes.Cpu(vector_bytes=64, registers=32, first=32 << 10, second=1 << 20)
 NARROW = tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=512 << 10)
@@ -85,10 +85,51 @@ def test_products_of_runs_on_a_gpu(sizes: dict[str, int]) -> None:
         assert "minimum_blocks=2" in str(f.commands[-2])
 
 
+def heads(on_runs: bool) -> tuple[tm.Function, tm.Reduction]:
+    """``msg[p, h] = x[index[p]] W[type of p, h]``, by runs of types or by an index."""
+    f = tm.Function("heads", params=[N, E, R])
+    index = f.input("index", tm.int32, [E], values=(0, N))
+    etype = f.input("etype", tm.int32, [E], values=(0, R))
+    x, w = f.input("x", tm.float32, [N, 5]), f.input("w", tm.float32, [R, 2, 5, 24])
+    types = f.segments("types", R, of=E, at=etype)
+    domain: dict[Any, Any] = {r: R, p: types[r], h: 2, d: 24} if on_runs else {p: E, h: 2, d: 24}
+    of: Any = r if on_runs else etype[p]
+    msg = f.reduction("msg", domain, {k: 5}, tm.sum, x[index[p], k] * w[of, h, k, d])
+    f.outputs(msg)
+    return f, msg
+
+
+@pytest.mark.parametrize("on", [None, tm.gpu()], ids=["cores", "gpu"])
+@pytest.mark.parametrize("on_runs", [True, False], ids=["runs", "index"])
+def test_the_sums_themselves_with_heads(on_runs: bool, on: Any) -> None:
+    f, msg = heads(on_runs)
+    made = tm.recipes.typed_matmul(msg, on=on)
+    assert any("in runs of r" in line for line in made.loops) == on_runs
+    if on is not None:
+        f.derive_transfers()
+    report = f.check()
+    assert report.ok and report.bits == "bits preserved" and not f.show("remarks"), (report, f.show("remarks"))
+    kernel = f.compile(threads=2) if on is None else f.compile(device="simulator", sanitize=True)
+    for lengths in LENGTHS[2:4]:
+        arguments, _ = given(lengths, 24)
+        etype = np.repeat(np.arange(len(lengths)), lengths).astype(np.int32)
+        w = NUMBERS.integers(-9, 9, (len(lengths), 2, 5, 24)).astype(np.float32)
+        named = {"index": arguments["index"], "x": arguments["x"], "w": w, "etype": etype}
+        named |= {"types": arguments["types"]} if "types" in f.algorithm.inputs else {}
+        right = np.einsum("pk,phkd->phd", named["x"][named["index"]], w[etype])
+        np.testing.assert_array_equal(kernel(**named), right)
+
+
 def test_what_is_no_typed_product_is_refused_with_its_reason() -> None:
     f, msg, out = messages(16)
-    with pytest.raises(tm.ArgumentError, match="typed_matmul: msg is the sum itself: give the computation that reads"):
-        tm.recipes.typed_matmul(msg)
+    everything = f.reduction("everything", {}, {n: N}, tm.sum, f["x"][n, 0])
+    f.outputs(out, everything, replace=True)
+    with pytest.raises(tm.ArgumentError, match="everything is one sum of everything: it takes a product for each"):
+        tm.recipes.typed_matmul(everything)
+    of_runs = f.reduction("of_runs", {r: R}, {p: f["types"][r]}, tm.sum, f["scale"][p])
+    f.outputs(out, of_runs, replace=True)
+    with pytest.raises(tm.ArgumentError, match=r"of_runs sums over positions, .* tm\.recipes\.traversal takes sums"):
+        tm.recipes.typed_matmul(of_runs)
     x = f["x"]
     plain = f.reduction("plain", {n: N, d: 16}, {k: 5}, tm.sum, x[n, k] * f["w"][0, k, d])
     reader = f.computation("reader", {n: N, d: 16}, plain[n, d] + 1)

@@ -36,7 +36,7 @@ def emit_versions(name: str, versions: Sequence[ProcessorVersion]) -> Emitted:
     version, and the runtime. The versions have the same parameters and arguments. Raises `UnsupportedError`.
     """
     own = [each.function.name for each in versions]
-    general = replace(versions[-1].function, name=name, known_as="")
+    general = replace(versions[-1].function, name=name, labels=replace(versions[-1].function.labels, known_as=""))
     source = Source(general, HOST_PARTS, own)
     made = [emit(each.function) for each in versions]
     files = {f"{name}.c": _source(name, source, versions), f"{name}.h": _header(name, source, versions)}

@@ -22,6 +22,6 @@ def emit(function: LoopFunction) -> Emitted:
     Raises `UnsupportedError`.
     """
     emitted = c.emit(function, HOST_PARTS)
-    for pack in function.packs:
+    for pack in function.companions.packs:
         emitted = emitted.with_function(emit(pack))
     return emitted

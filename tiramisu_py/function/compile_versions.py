@@ -69,7 +69,9 @@ def compile_versions(
     for other in made[1:]:
         _require_same(made[0], other)
     placed = as_pin(pin, False)
-    functions = {each.processor: replace(each.lowered, pin=placed) for each in made}
+    functions = {
+        each.processor: replace(each.lowered, options=replace(each.lowered.options, pin=placed)) for each in made
+    }
     return compile_versions_of(
         made[0].scheduled.name, functions, made[0].scheduled.algorithm, compiler=compiler, fast=fast,
         sanitize=sanitize, threads=threads, verify_values=verify_values,
@@ -107,14 +109,14 @@ def _made(make: Callable[[Target], Function], name: str, compiler: str | None) -
 
 def _on_the_host(function: LoopFunction) -> LoopFunction:
     """The function, if it runs on the host alone and takes no packed operands; raises `UnsupportedError`."""
-    if function.grid is not None or function.kernels or function.devices:
+    if function.grid is not None or function.gpus.kernels or function.gpus.devices:
         what = "ranks" if function.grid is not None else "GPUs"
         raise UnsupportedError(
             f"{function.name} uses {what}, and versions for processors are for functions on the host alone: compile it "
             "for one processor, with compile(target=)"
         )
-    if function.packs:
-        kept = ", ".join(dict.fromkeys(operand for pack in function.packs for operand in pack.outputs))
+    if function.companions.packs:
+        kept = ", ".join(dict.fromkeys(operand for pack in function.companions.packs for operand in pack.outputs))
         raise UnsupportedError(
             f"{function.name} keeps {kept} between calls, in a layout of its schedule, and each version has its own: "
             "leave keep() out, or compile it for one processor, with compile(target=)"

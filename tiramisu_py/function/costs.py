@@ -128,7 +128,7 @@ class Costs(Showing):
 
     def _kernel_facts(self, kernel: toolchain.Kernel | None = None) -> tuple[view.KernelFacts, ...]:
         function = self._lowered_loops()
-        names, gpu = backends.kernel_names(function), function.gpu
+        names, gpu = backends.kernel_names(function), function.gpus.kind
         reported = {} if kernel is None else kernel.resources
         code = {} if kernel is None or toolchain.find_nvdisasm() is None else kernel.machine_code()
         return tuple(
@@ -138,7 +138,7 @@ class Costs(Showing):
                 _by_number(code.get(names[each.name], {}), gpu),
                 gathers=True,
             )
-            for each in function.kernels
+            for each in function.gpus.kernels
         )
 
     def _emitted(self, params: Mapping[str, int]) -> view.EmittedFindings:
@@ -147,7 +147,7 @@ class Costs(Showing):
             return view.EmittedFindings()
         loops = self._lowered_loops()
         temporaries = passes.temporary_bytes(loops, params) if loops.grid is None else {}
-        facts = self._kernel_facts() if loops.kernels else ()
+        facts = self._kernel_facts() if loops.gpus.kernels else ()
         return view.EmittedFindings(facts, passes.remarks(loops), temporaries)
 
 

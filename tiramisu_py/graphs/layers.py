@@ -15,7 +15,7 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.choices import LayerRewrites, taken
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.graph import Graph
-from tiramisu_py.graphs.measured import MeasuredWay, checked_tiles, fastest_tile
+from tiramisu_py.graphs.measured import MeasuredWay, checked_tiles, fastest_way
 from tiramisu_py.graphs.on_torch import on_tensors
 from tiramisu_py.graphs.programs import LayerMachine, LayerProgram, work_on
 from tiramisu_py.graphs.rewrites import (
@@ -28,8 +28,8 @@ from tiramisu_py.graphs.rewrites import (
     text,
     with_inverses,
 )
-from tiramisu_py.graphs.schedules import scheduled
-from tiramisu_py.graphs.tiles import ACCUMULATORS
+from tiramisu_py.graphs.schedules import VECTORS, scheduled
+from tiramisu_py.graphs.sums_of_nodes import checked_way, names_by_edges, sums_on
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
 from tiramisu_py.torch import function as torch_function
 
@@ -48,6 +48,7 @@ def layer(
     reassociate: bool | str = True,
     compact: bool | str = True,
     sum_first: bool | str = "count",
+    sums: str = "count",
 ) -> Layer:
     """A layer from a model, a Python function of a graph and of weights, that is run once with symbols.
 
@@ -70,7 +71,9 @@ def layer(
     `reassociate` multiplies weights with each other before data, and `compact` computes what depends on a node and a
     type once for each pair. `sum_first` sums the rows of a node that are multiplied with one matrix before they are
     multiplied. ``"count"`` leaves any of the three to the graph: it is done where that is less work, and
-    ``layer.explain(graph)`` says how much. Raises `DeclarationError` in words of the model.
+    ``layer.explain(graph)`` says how much. `sums` over the edges of nodes go by ``"nodes"``, which threads share, by
+    ``"edges"``, on one thread and in order, or as is less work, ``"count"``; bits are the same. Raises
+    `DeclarationError` in words of the model.
     """
     if not callable(model):
         raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")
@@ -85,19 +88,25 @@ def layer(
         raise DeclarationError(f"{double} is given twice: names of node=, edge= and weights= differ")
     rewrites = LayerRewrites(reassociate=reassociate, sum_first=sum_first, compact=compact)
     trace = traced(model, ModelTrace(of_nodes, of_edges, owned))
-    return Layer(model.__name__, trace, dtype, rewrites)
+    return Layer(model.__name__, trace, dtype, rewrites, sums=checked_way(sums))
 
 
 class Layer:
     """A traced model after the passes that change what is computed; `on` makes a graph's own program of it."""
 
     def __init__(
-        self, name: str, trace: ModelTrace, dtype: tm.DType, rewrites: LayerRewrites, decided: Collection[str] = ()
+        self,
+        name: str,
+        trace: ModelTrace,
+        dtype: tm.DType,
+        rewrites: LayerRewrites,
+        decided: Collection[str] = (),
+        sums: str = "nodes",
     ) -> None:
         #: What `tuned` has measured, the fastest way first.
         self.measured: tuple[MeasuredWay, ...] = ()
         self._measured_on = ""
-        self.name, self.trace, self.dtype, self.rewrites = name, trace, dtype, rewrites
+        self.name, self.trace, self.dtype, self.rewrites, self.sums = name, trace, dtype, rewrites, sums
         made = emitted(trace, name, dtype)
         self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
         changes = {"reassociate": reassociated, "sum_first": summed_first, "compact": compacted}
@@ -146,7 +155,7 @@ class Layer:
         if not counted:
             return [self]
         fixed = replace(self.rewrites, **{name: False for name in self.rewrites.counted if name not in counted})
-        return [Layer(self.name, self.trace, self.dtype, each, counted) for each in fixed.ways]
+        return [Layer(self.name, self.trace, self.dtype, each, counted, self.sums) for each in fixed.ways]
 
     def tuned(
         self,
@@ -161,11 +170,11 @@ class Layer:
     ) -> Layer:
         """The layer in the way that is fastest on a graph, measured on this machine.
 
-        Ways are the rewrites that are declared as ``"count"``, each done or not, and the `tiles` of sums: so many
-        vectors of registers. Each is proven, compiled, and called with random features and weights: for the result, or
-        with `gradients` for both. `tune` does it, and keeps all times in its `database`: they hold for the program, the
-        edges of the graph and the machine, so that the same graph is measured once. ``explain(graph)`` of the layer
-        that comes back has them, and its `on` takes any graph::
+        Ways are the rewrites that are declared as ``"count"``, each done or not, sums by edges and by nodes, and the
+        `tiles` of sums: so many vectors of registers. Each is proven, compiled, and called with random features and
+        weights: for the result, or with `gradients` for both. `tune` does it, and keeps all times in its `database`:
+        they hold for the program, the edges of the graph and the machine, so that the same graph is measured once.
+        ``explain(graph)`` of the layer that comes back has them, and its `on` takes any graph::
 
             run = layer.tuned(graph).on(graph)
 
@@ -177,23 +186,37 @@ class Layer:
         for way in self._ways:
             made = tm.vjp(way.function).step if gradients else way.function
             words = way.rewrites.among(self._counted)
-            best = fastest_tile(made.copy, graph, machine, listed, words, repeats=repeats, database=database)
+            ways = ("nodes", "edges") if self.sums == "count" and sums_on(made, graph, threads) else (self.sums,)
+            best = fastest_way(made.copy, graph, machine, listed, ways, words, repeats=repeats, database=database)
             found.append((best, way))
         found.sort(key=lambda each: each[0].seconds)
         best, way = found[0]
-        taken_as = Layer(self.name, self.trace, self.dtype, way.rewrites, self._counted)
+        taken_as = Layer(self.name, self.trace, self.dtype, way.rewrites, self._counted, best.sums)
         taken_as.measured, taken_as._measured_on = tuple(each for each, _ in found), str(graph)
         return taken_as
 
-    def explain(self, graph: Graph | None = None) -> str:
-        """The values of the layer after each pass.
+    def explain(self, graph: Graph | None = None, *, threads: int | None = None) -> str:
+        """The values of the layer after each pass, and the recipe and the loops of each.
 
-        For a graph they are those of the layer that it chooses, after the work of each way that it chooses from.
+        For a graph they are those of the layer that it chooses, after the work of each way that it chooses from, also
+        of its sums, on so many `threads`.
         """
         if graph is not None:
-            return "\n".join([*self._choices(graph), self.chosen_for(graph).explain()])
+            own = self.chosen_for(graph)
+            chosen = own.function
+            sums = [f"  {each}" for each in sums_on(chosen, graph, threads)] if self.sums == "count" else []
+            heads = [
+                *self._choices(graph),
+                *(["sums over the edges of nodes, by counted steps:"] if sums else []),
+                *sums,
+            ]
+            return "\n".join([*heads, own._explained(names_by_edges(chosen, graph, self.sums, threads))])
+        return self._explained(())
+
+    def _explained(self, by_edges: Collection[str]) -> str:
+        """The values after each pass, and the kernels, where some sums go by edges."""
         f = self.function
-        inverses = list(map(str, gathered(f)))
+        inverses = [*map(str, gathered(f, by_edges)), *(f"{name} by edges" for name in by_edges)]
         done = scheduled(f, self._tile)
         later = [("canonical loops", [*inverses, *done.loops]), ("typed products", done.products)]
         later += [("traversals", done.traversals), ("the rest", done.rest)]
@@ -227,21 +250,24 @@ class Layer:
         device: str | None = None,
         sanitize: bool = False,
         fast: Collection[str] = (),
+        launch_graph: bool = False,
     ) -> GraphRun:
         """The layer on one graph: what it needs of the graph is made here, and its program is compiled.
 
         It runs on cores, or on a `device`, "gpu", "gpu:1" or "simulator": the same values, in kernels, with transfers
         that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator. `fast` is
         that of `Function.compile`: with ``("contract",)`` products are added at once, in half of the instructions, and
-        the last bits are another rounding.
+        the last bits are another rounding. With `launch_graph` a call's kernels are launched as CUDA graphs (see
+        `Function.compile`), one of those between two copies of the host's arrays.
         """
         self.check(graph)
-        return GraphRun(self.chosen_for(graph), graph, LayerMachine(threads, device, sanitize, tuple(fast), self._tile))
+        machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, self._tile, self.sums)
+        return GraphRun(self.chosen_for(graph), graph, machine)
 
     @property
     def _tile(self) -> int:
         """The vectors of a tile of sums: those that were the fastest, where that was measured."""
-        return self.measured[0].tile if self.measured else ACCUMULATORS
+        return self.measured[0].tile if self.measured else VECTORS
 
     def check(self, graph: Graph) -> None:
         """Raises `ArgumentError` for a graph that lacks what the layer needs."""
@@ -326,7 +352,7 @@ class GraphRun:
             )
         g = tm.vjp(self.layer.function)
         for part in (g.forward, g.backward):
-            gathered(part)
+            gathered(part, names_by_edges(part, self.graph, self.machine.sums, self.machine.threads))
             scheduled(part, self.machine.tile)
         return on_tensors(torch_function(g), self.layer.trace, self.graph, self.forward.arrays)
 

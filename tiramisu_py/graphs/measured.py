@@ -14,37 +14,45 @@ from tiramisu_py.records import dataclass
 
 @dataclass(frozen=True)
 class MeasuredWay:
-    """A way to compute a layer: its rewrites in words, the vectors of its tiles, and the seconds of a call."""
+    """A way to compute a layer: its rewrites in words, vectors of tiles, the way of sums, and seconds a call."""
 
     rewrites: str
     tile: int
+    sums: str
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.rewrites}, tiles of {self.tile} vectors: {1000 * self.seconds:.3g} ms"
+        return f"{self.rewrites}, tiles of {self.tile} vectors, sums by {self.sums}: {1000 * self.seconds:.3g} ms"
 
 
-def fastest_tile(
+def fastest_way(
     function: Callable[[], tm.Function],
     graph: Graph,
     machine: LayerMachine,
     tiles: Sequence[int],
+    sums: Sequence[str],
     rewrites: str,
     **options: Any,
 ) -> MeasuredWay:
-    """The tiles with which a function of a layer is fastest on a graph, by `tune`, which keeps all that it measures."""
+    """The tiles and the way of sums with which a layer is fastest on a graph, by `tune`, which keeps all times."""
 
-    def program(tile: int) -> LayerProgram:
-        return LayerProgram(function(), graph, machine.with_tile(tile))
+    def program(tile: int, sums: str) -> LayerProgram:
+        return LayerProgram(function(), graph, machine.with_choices(tile, sums))
 
-    plain = program(tiles[0])
+    plain = program(tiles[0], sums[0])
     result = tm.tune(
-        lambda tile: program(tile).f, {"tile": tiles}, arguments={**plain.arrays, **plain.sizes},
-        verify=False, threads=machine.threads, fast=list(machine.fast), progress=False, **options,
-    )  # fmt: skip
+        lambda tile, sums: program(tile, sums).f,
+        {"tile": tiles, "sums": list(sums)},
+        arguments={**plain.arrays, **plain.sizes},
+        verify=False,
+        threads=machine.threads,
+        fast=list(machine.fast),
+        progress=False,
+        **options,
+    )
     best = result.best
     assert best.seconds is not None
-    return MeasuredWay(rewrites, best.parameters["tile"], best.seconds)
+    return MeasuredWay(rewrites, best.parameters["tile"], best.parameters["sums"], best.seconds)
 
 
 def checked_tiles(tiles: Sequence[int]) -> list[int]:

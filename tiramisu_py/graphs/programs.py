@@ -17,8 +17,8 @@ from tiramisu_py import queries
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import gathered
-from tiramisu_py.graphs.schedules import scheduled, scheduled_on_gpu
-from tiramisu_py.graphs.tiles import ACCUMULATORS
+from tiramisu_py.graphs.schedules import VECTORS, scheduled, scheduled_on_gpu
+from tiramisu_py.graphs.sums_of_nodes import names_by_edges
 from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
@@ -32,14 +32,20 @@ class LayerMachine:
     device: str | None = None
     sanitize: bool = False
     fast: tuple[str, ...] = ()
+    #: Whether the kernels of a call are launched as CUDA graphs.
+    launch_graph: bool = False
     #: The vectors of sums in a tile of registers.
-    tile: int = ACCUMULATORS
+    tile: int = VECTORS
+    #: How sums over the edges of nodes go: by "edges", by "nodes", or as is less work, "count".
+    sums: str = "nodes"
 
-    def with_tile(self, tile: int) -> LayerMachine:
-        """This machine with another size of tiles."""
-        return replace(self, tile=tile)
+    def with_choices(self, tile: int, sums: str) -> LayerMachine:
+        """This machine with another size of tiles, and another way of sums."""
+        return replace(self, tile=tile, sums=sums)
 
     def __post_init__(self) -> None:
+        if self.launch_graph and self.device is None:
+            raise ArgumentError('launch_graph=True is for kernels of a GPU: give device="gpu" or "simulator" with it')
         if self.sanitize and self.device != "simulator":
             raise ArgumentError('sanitize=True is for the simulator: give device="simulator" with it')
         if self.device is not None and not re.fullmatch(r"simulator|gpu(:\d+)?", str(self.device)):
@@ -51,7 +57,10 @@ class LayerProgram:
 
     def __init__(self, f: tm.Function, graph: Graph, machine: LayerMachine) -> None:
         self.f, self.graph, self.machine = f, graph, machine
-        self.scatters = [each.command.partition(".")[0] for each in gathered(f) if each.refused]
+        #: The sums that go by edges; on a GPU all go by nodes, so that none is added atomically.
+        self.by_edges = names_by_edges(f, graph, machine.sums, machine.threads) if machine.device is None else ()
+        left = [each.command.partition(".")[0] for each in gathered(f, self.by_edges) if each.refused]
+        self.scatters = [*self.by_edges, *left]
         self.done = scheduled(f, machine.tile) if machine.device is None else scheduled_on_gpu(f)
         self.cotangents: dict[str, str] = {}
         self.wrt: tuple[str, ...] = ()
@@ -61,7 +70,9 @@ class LayerProgram:
     def kernel(self) -> Any:
         """The compiled program."""
         on = self.machine
-        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize, fast=on.fast)
+        return self.f.compile(
+            threads=on.threads, device=on.device, sanitize=on.sanitize, fast=on.fast, graph=on.launch_graph
+        )
 
     def on(self, graph: Graph) -> LayerProgram:
         """This program, compiled once, on another graph."""

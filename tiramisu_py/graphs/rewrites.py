@@ -8,7 +8,7 @@ enabling data-efficient deep learning training on GPUs, 3.3 and 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import tiramisu_py as tm
@@ -131,15 +131,15 @@ def with_inverses(algorithm: Any) -> Any:
     return f.algorithm
 
 
-def gathered(f: tm.Function) -> list[Done]:
+def gathered(f: tm.Function, by_edges: Collection[str] = ()) -> list[Done]:
     """Let each sum over a scatter take its terms through the inverse of its index; those that stay, with the reason."""
     found: list[Done] = []
     for name, declared in [*f.algorithm.computations.items()]:
-        if not declared.is_reduction:
+        if not declared.is_reduction or name in by_edges:
             continue
-        places = [_index(value) for value in queries.chosen_by_values(declared).values()]
-        index = next((each for each in places if each in f.algorithm.inputs), "")
-        if index:
+        places = queries.chosen_by_values(declared)
+        index = index_of_places(declared)
+        if index in f.algorithm.inputs:
             command = f"{name}.gather(into_{index})"
             try:
                 f[name].gather(f[f"into_{index}"])
@@ -150,6 +150,12 @@ def gathered(f: tm.Function) -> list[Done]:
         elif places:
             found.append(Done(f"{name}.gather", "its places are of more than one index"))
     return found
+
+
+def index_of_places(declared: queries.Declared) -> str:
+    """The index that says where the terms of a scatter go; empty for what is none, or goes by more than an index."""
+    places = queries.chosen_by_values(declared) if declared.is_reduction else {}
+    return next((index for index in map(_index, places.values()) if index), "")
 
 
 def _index(value: Any) -> str:

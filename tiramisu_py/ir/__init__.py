@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from tiramisu_py.ir.loop_functions import (
         ArrayArgument,
         BlockBounds,
+        CallOptions,
+        Companions,
         DrawnNumbers,
         KernelArray,
         KernelFunction,
+        Labels,
         LoopFunction,
+        OnGpus,
         ProcessGrid,
         ScalarArgument,
         Version,
@@ -72,8 +76,8 @@ front(
         ),
         "tiramisu_py.ir.log": "Traced",
         "tiramisu_py.ir.loop_functions": (
-            "ArrayArgument, BlockBounds, DrawnNumbers, KernelArray, KernelFunction, LoopFunction, ProcessGrid, "
-            "ScalarArgument, Version"
+            "ArrayArgument, BlockBounds, CallOptions, Companions, DrawnNumbers, KernelArray, KernelFunction, Labels, "
+            "LoopFunction, OnGpus, ProcessGrid, ScalarArgument, Version"
         ),
         "tiramisu_py.ir.messages": "AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side",
         "tiramisu_py.ir.nodes": "Node",
@@ -97,9 +101,11 @@ __all__ = [
     "Barrier",
     "BeginArray",
     "Block",
+    "CallOptions",
     "BlockBounds",
     "Collective",
     "Comment",
+    "Companions",
     "Complete",
     "Copy",
     "Declare",
@@ -114,6 +120,7 @@ __all__ = [
     "Joined",
     "KernelArray",
     "KernelFunction",
+    "Labels",
     "Lane",
     "LastBlock",
     "Locked",
@@ -128,6 +135,7 @@ __all__ = [
     "Mma",
     "MultiplyTiles",
     "Node",
+    "OnGpus",
     "Piece",
     "Post",
     "Prefetch",

@@ -147,20 +147,66 @@ class ProcessGrid:
         return self.coordinates if self.bounds is None else (*self.coordinates, self.bounds.lower, self.bounds.upper)
 
 
+@dataclass(frozen=True)
+class OnGpus:
+    """What a function does on GPUs.
+
+    `kernels` are the kernels that it launches; `devices` is the number of GPUs that it uses, of this `kind`. A call, or
+    a rank, for which `where` does not hold uses no GPU (None: each uses one, if the function does). With `page_lock`
+    the caller's arrays that GPUs copy are page-locked during the call; with `graphs` its launches become CUDA graphs.
+    """
+
+    kernels: tuple[KernelFunction, ...] = ()
+    devices: int = 0
+    kind: GpuTarget = CUDA
+    where: Expr | None = None
+    page_lock: bool = False
+    graphs: bool = False
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """How a call runs.
+
+    A `traced` one keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. Non-temporal
+    stores take effect if the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache).
+    """
+
+    traced: bool = False
+    pin: Pin | None = None
+    nontemporal_above: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Companions:
+    """The functions that come with another one.
+
+    A call of that one runs the first of the `versions` whose sizes match, if any. `packs` make operands that it takes
+    in place of an input: each takes this input and stores these operands, and says in `packs_for` for which function.
+    """
+
+    versions: tuple[Version, ...] = ()
+    packs: tuple[LoopFunction, ...] = ()
+    packs_for: str = ""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Words about a function: its `documentation`, and its name in messages, if that is not its own.
+
+    It is `known_as` the function of which it is the version for a processor.
+    """
+
+    documentation: tuple[str, ...] = ()
+    known_as: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class LoopFunction:
     """A generated function: parameters (int64), then the arguments in order, then the body.
 
     `preconditions` are conditions on the parameters, each with the message for when it fails. `outputs` names the array
-    argument that holds each output of the algorithm, in the order of the outputs. `kernels` are the kernels that it
-    launches; `devices` is the number of GPUs that it uses, of the kind `gpu`. A distributed function has a `grid`. A
-    `traced` one keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With `page_lock`
-    the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which `gpu_where` does
-    not hold uses no GPU (None: each uses one, if the function does). Non-temporal stores take effect if the arrays have
-    more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the first of the `versions`
-    whose sizes match, if any. `packs` make operands that it takes in place of an input: each takes this input and
-    stores these operands, and says in `packs_for` for which function. Messages call it `known_as`, if that is given: by
-    the name of the function of which it is the version for a processor.
+    argument that holds each output of the algorithm, in the order of the outputs. A distributed function has a `grid`.
     """
 
     name: str
@@ -169,26 +215,17 @@ class LoopFunction:
     preconditions: tuple[Precondition, ...]
     body: Node
     externs: tuple[ForeignFunction, ...] = ()
-    documentation: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    kernels: tuple[KernelFunction, ...] = ()
-    devices: int = 0
     grid: ProcessGrid | None = None
-    traced: bool = False
-    pin: Pin | None = None
-    page_lock: bool = False
-    gpu_where: Expr | None = None
-    nontemporal_above: int | None = None
-    versions: tuple[Version, ...] = ()
-    gpu: GpuTarget = CUDA
-    packs: tuple[LoopFunction, ...] = ()
-    packs_for: str = ""
-    known_as: str = ""
+    gpus: OnGpus = OnGpus()
+    options: CallOptions = CallOptions()
+    companions: Companions = Companions()
+    labels: Labels = Labels()
 
     @property
     def title(self) -> str:
         """Its name in messages."""
-        return self.known_as or self.name
+        return self.labels.known_as or self.name
 
     @property
     def gpu_by_rank(self) -> bool:

@@ -116,7 +116,7 @@ def verify(function: LoopFunction) -> Iterator[str]:
             values[argument.name] = Value(argument.dtype)
     if function.grid is not None:
         values |= {name: Value(int64) for name in function.grid.varying}
-    kernels = {kernel.name: kernel for kernel in function.kernels}
+    kernels = {kernel.name: kernel for kernel in function.gpus.kernels}
     scope = KnownNames(values, arrays, kernels=kernels)
     for condition, _ in function.preconditions:
         yield from expected(condition, scope, bool_)
@@ -125,13 +125,13 @@ def verify(function: LoopFunction) -> Iterator[str]:
             for extent in argument.extents:
                 yield from expected(extent, scope, int64)
     yield from _body(function.name, function.body, scope)
-    for kernel in function.kernels:
+    for kernel in function.gpus.kernels:
         yield from _kernel(kernel)
-    for version in function.versions:
+    for version in function.companions.versions:
         for condition in version.conditions:
             yield from expected(condition, scope, bool_)
         yield from verify(version.function)
-    for pack in function.packs:
+    for pack in function.companions.packs:
         yield from verify(pack)
 
 

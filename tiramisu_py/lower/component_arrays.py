@@ -56,7 +56,7 @@ def in_component_arrays(function: LoopFunction, about: About) -> tuple[LoopFunct
     types = _types(function)
     if not types:
         return function, about
-    within = (name for kernel in function.kernels for name in names(kernel.body))
+    within = (name for kernel in function.gpus.kernels for name in names(kernel.body))
     taken = Names({*names(function.body), *function.params, *(a.name for a in function.arguments), *within})
     split = _Splitting(types, _parts(types, taken), taken)
     boxes = {name: each for known, box in about.boxes.items() for name, each in split.boxes(known, box)}
@@ -65,9 +65,9 @@ def in_component_arrays(function: LoopFunction, about: About) -> tuple[LoopFunct
 
 def _types(function: LoopFunction) -> dict[str, TupleType]:
     """The buffers of several values, without the devices on which they are."""
-    bodies = [function.body, *(kernel.body for kernel in function.kernels)]
+    bodies = [function.body, *(kernel.body for kernel in function.gpus.kernels)]
     arrays = [(a.name, a.dtype) for a in function.arguments]
-    arrays += [(a.name, a.dtype) for kernel in function.kernels for a in kernel.arrays]
+    arrays += [(a.name, a.dtype) for kernel in function.gpus.kernels for a in kernel.arrays]
     arrays += [(n.buffer, n.dtype) for body in bodies for n in nodes.walk(body) if isinstance(n, Allocate)]
     return {name.partition("@")[0]: dtype for name, dtype in arrays if isinstance(dtype, TupleType)}
 
@@ -95,9 +95,11 @@ class _Splitting:
     def function(self, function: LoopFunction) -> LoopFunction:
         arguments = tuple(own for argument in function.arguments for own in self._array(argument))
         outputs = tuple(own for output in function.outputs for own in self._names(output))
-        kernels = tuple(self._kernel(kernel) for kernel in function.kernels)
+        kernels = tuple(self._kernel(kernel) for kernel in function.gpus.kernels)
         body = self.node(function.body)
-        return replace(function, arguments=arguments, outputs=outputs, kernels=kernels, body=body)
+        return replace(
+            function, arguments=arguments, outputs=outputs, gpus=replace(function.gpus, kernels=kernels), body=body
+        )
 
     def _kernel(self, kernel: KernelFunction) -> KernelFunction:
         arrays = tuple(own for array in kernel.arrays for own in self._array(array))

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.domains.from_isl import condition_of_params
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
-from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, Block, CallOptions, Labels, LoopFunction, Node, OnGpus, ScalarArgument
 from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.component_arrays import in_component_arrays
@@ -62,7 +62,7 @@ def _lowered(program: Program) -> tuple[LoopFunction, About]:
     """The loops of a program, and the information for the first passes."""
     own = own_part(with_whole_vectors(program))
     lowered = _Lowering(own).function(program, arguments(own.whole.program, own.arrays))
-    boxes = own.boxes() if lowered.devices else {}
+    boxes = own.boxes() if lowered.gpus.devices else {}
     params = own.ranked.program.algorithm.params
     return lowered, About(Names(params), params=params, definitions=own.ranked.definitions, boxes=boxes)
 
@@ -94,14 +94,16 @@ class _Lowering:
             ),
             body=self.code.around(body),
             externs=_externs([*(body for group in bodies for body in group), *self.code.gpu.kernels.values()]),
-            documentation=_documentation(program),
+            labels=Labels(documentation=_documentation(program)),
             outputs=output_buffers(program),
-            kernels=tuple(kernel.function for kernel in self.code.gpu.kernels.values()),
-            devices=device_count(program),
-            gpu=program.gpu,
+            gpus=OnGpus(
+                kernels=tuple(kernel.function for kernel in self.code.gpu.kernels.values()),
+                devices=device_count(program),
+                kind=program.targets.gpu,
+                where=self.code.gpu.where(is_distributed=self.grid is not None),
+            ),
             grid=self.grid,
-            gpu_where=self.code.gpu.where(is_distributed=self.grid is not None),
-            nontemporal_above=_nontemporal_above(self.program),
+            options=CallOptions(nontemporal_above=_nontemporal_above(self.program)),
         )
 
     def _nest(self, bodies: Sequence[Code], arrays: Mapping[str, Instance]) -> Fragment | None:
@@ -126,7 +128,7 @@ def _whole(arrays: Mapping[str, Instance], nests: Sequence[Fragment]) -> Node:
 
 def _nontemporal_above(program: Program) -> int | None:
     """The least of the bounds that statements give; None if none does."""
-    given = (s.nontemporal.above for s in program.statements.values() if s.nontemporal is not None)
+    given = (s.memory.nontemporal.above for s in program.statements.values() if s.memory.nontemporal is not None)
     return min((bound for bound in given if bound is not None), default=None)
 
 
@@ -139,7 +141,7 @@ def _documentation(program: Program) -> tuple[str, ...]:
     lines = (
         algorithm_line(program, statement, statement.body)
         for statement in program.storing
-        if statement.role is not Role.COPY and statement.combination is None and not statement.instances.is_empty()
+        if statement.role is not Role.COPY and statement.link.combination is None and not statement.instances.is_empty()
     )
     return tuple(dict.fromkeys((*lines, *_places(program))))
 
@@ -195,13 +197,13 @@ class HostCode:
         """The code of a statement of the host's part."""
         if statement.name in self.reductions.names:
             return self.reductions.bodies(self.program, statement)
-        if statement.message is not None and statement.message.collective:
+        if statement.link.message is not None and statement.link.message.collective:
             return list(self.calls.of(statement))
-        if statement.message is not None:
+        if statement.link.message is not None:
             return list(self.messages.posts(self.program.statements[statement.name], statement))
         if statement.is_call:
             return list(stage_calls(self.program, self.program.statements[statement.name], statement))
-        completes = self.messages.completes(statement) if statement.waits is not None else []
+        completes = self.messages.completes(statement) if statement.link.waits is not None else []
         return [*completes, *self.gpu.bodies(statement)]
 
 
@@ -235,8 +237,8 @@ class GpuCode:
         Without a grid, only parameters count for which the program has any work.
         """
         host, operations = self.host.program, set(self.host.operation.values())
-        parts = [s.instances.params() for s in host.acting if s.name in operations and s.message is None]
-        others = [s.instances.params() for s in host.acting if s.name not in operations and s.message is None]
+        parts = [s.instances.params() for s in host.acting if s.name in operations and s.link.message is None]
+        others = [s.instances.params() for s in host.acting if s.name not in operations and s.link.message is None]
         if not parts:
             return None
         where = reduce(isl.Set.union, parts).gist(host.context).coalesce()
@@ -245,7 +247,7 @@ class GpuCode:
 
     def bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
         """The code of a statement of the host's part."""
-        if statement.waits is not None:
+        if statement.link.waits is not None:
             return list(self.waits.awaits(statement))
         if statement.name in self.host.operation.values():
             return [self.waits.recorded(operation) for operation in self._operations(statement)]

@@ -44,7 +44,7 @@ def is_own(array: Allocate) -> bool:
 
 def used_otherwise(function: LoopFunction) -> set[str]:
     """The arrays that something else than loads, stores and allocations uses: kernels, messages, calls, prefetches."""
-    return {array.name for kernel in function.kernels for array in kernel.arrays} | otherwise(function.body)
+    return {array.name for kernel in function.gpus.kernels for array in kernel.arrays} | otherwise(function.body)
 
 
 def otherwise(body: Node, *others: type[Node]) -> set[str]:

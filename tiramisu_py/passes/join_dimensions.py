@@ -38,7 +38,9 @@ class JoinDimensions(FunctionPass):
     """
 
     def apply(self, what: LoopFunction, about: About) -> LoopFunction:
-        what = replace(what, kernels=tuple(_in_kernel(what, kernel) for kernel in what.kernels))
+        what = replace(
+            what, gpus=replace(what.gpus, kernels=tuple(_in_kernel(what, kernel) for kernel in what.gpus.kernels))
+        )
         if contents(what.body).isdisjoint(_DIVISIONS):
             return what
         shapes = host_shapes(what)

@@ -197,14 +197,14 @@ class Pipeline:
 
     def over_kernels(self, function: LoopFunction, about: About) -> LoopFunction:
         """The function with each nest of its kernels after their passes."""
-        kernels = function.kernels
+        kernels = function.gpus.kernels
         nests = [_nests(kernel.body) for kernel in kernels]
         known = [_about_kernel(kernel, about.facts) for kernel in kernels]
 
         def whole() -> LoopFunction:
             bodies = [_with_nests(kernel.body, own) for kernel, own in zip(kernels, nests, strict=True)]
             made = (replace(kernel, body=body) for kernel, body in zip(kernels, bodies, strict=True))
-            return replace(function, kernels=tuple(made))
+            return replace(function, gpus=replace(function.gpus, kernels=tuple(made)))
 
         for each in self.kernel if kernels else ():
             nests = [[each.apply(nest, its) for nest in own] for own, its in zip(nests, known, strict=True)]
@@ -232,11 +232,20 @@ def optimise(function: LoopFunction, register: int = 64, pipeline: Pipeline = PI
     function = pipeline.over_nests(function, about)
     function = pipeline.over(function, pipeline.after_nests, about)
     function = pipeline.over_kernels(function, about)
-    for kernel in function.kernels:
+    for kernel in function.gpus.kernels:
         check_uniform(kernel.body, kernel.name)
     own = pipeline.unseen
-    versions = tuple(replace(each, function=optimise(each.function, register, own)) for each in function.versions)
-    return replace(function, versions=versions, packs=tuple(optimise(each, register, own) for each in function.packs))
+    versions = tuple(
+        replace(each, function=optimise(each.function, register, own)) for each in function.companions.versions
+    )
+    return replace(
+        function,
+        companions=replace(
+            function.companions,
+            versions=versions,
+            packs=tuple(optimise(each, register, own) for each in function.companions.packs),
+        ),
+    )
 
 
 def _about_kernel(kernel: KernelFunction, facts: Facts) -> About:

@@ -54,8 +54,8 @@ def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Seq
     """The function with these boxes in place of whole arrays; `params` are all parameters of its code, in order."""
     if not boxes:
         return function
-    kernels = {kernel.name: _kernel(kernel, boxes, params) for kernel in function.kernels}
-    before = {kernel.name: kernel for kernel in function.kernels}
+    kernels = {kernel.name: _kernel(kernel, boxes, params) for kernel in function.gpus.kernels}
+    before = {kernel.name: kernel for kernel in function.gpus.kernels}
 
     def host(node: Node) -> Node:
         match node:
@@ -71,7 +71,7 @@ def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Seq
                 node = replace(node, values=(*sizes, *node.values[len(given) :]))
         return with_children(node, host)
 
-    return replace(function, body=host(function.body), kernels=tuple(kernels.values()))
+    return replace(function, body=host(function.body), gpus=replace(function.gpus, kernels=tuple(kernels.values())))
 
 
 def _inside(box: DeviceBox, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -36,7 +36,7 @@ class Stage:
         for ensured in self.of_host:
             yield from ensured(self.function.body)
         for ensured in self.of_kernels:
-            for kernel in self.function.kernels:
+            for kernel in self.function.gpus.kernels:
                 yield from ensured(kernel.body)
 
 
@@ -65,13 +65,14 @@ def stages(
 
     watched, failed = replace(pipeline, between=between), None
     try:
-        optimise(replace(lowered(watched), versions=()), register, watched)
+        whole = lowered(watched)
+        optimise(replace(whole, companions=replace(whole.companions, versions=())), register, watched)
     except Exception as error:
         failed = error
     yield from seen
     if failed is None:
         return
-    own = pipeline.passes if seen and seen[-1].function.kernels else pipeline.passes[:begin_of_kernels]
+    own = pipeline.passes if seen and seen[-1].function.gpus.kernels else pipeline.passes[:begin_of_kernels]
     if len(seen) > len(own) and isinstance(failed, CompilerDefect):
         return  # barriers under a condition: `verify` says after which pass they are
     names = ("lowering", *(each.name for each in own), "what is packed")

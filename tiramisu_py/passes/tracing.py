@@ -51,9 +51,14 @@ def traced(function: LoopFunction) -> LoopFunction:
     launches or messages), around calls over whole arrays, messages and their waits, and around launches, copies and
     waits of GPUs.
     """
-    kernels = {kernel.name: statements_in(kernel.body) or kernel.name for kernel in function.kernels}
-    versions = tuple(replace(each, function=traced(each.function)) for each in function.versions)
-    return replace(function, body=_Events(kernels).of(function.body), traced=True, versions=versions)
+    kernels = {kernel.name: statements_in(kernel.body) or kernel.name for kernel in function.gpus.kernels}
+    versions = tuple(replace(each, function=traced(each.function)) for each in function.companions.versions)
+    return replace(
+        function,
+        body=_Events(kernels).of(function.body),
+        options=replace(function.options, traced=True),
+        companions=replace(function.companions, versions=versions),
+    )
 
 
 def statements_in(node: Node) -> str:

@@ -28,8 +28,8 @@ class RemoveUnread(FunctionPass):
     """
 
     def apply(self, what: LoopFunction, about: About) -> LoopFunction:
-        kernels = tuple(replace(kernel, body=without_unread(kernel.body)) for kernel in what.kernels)
-        return replace(what, body=without_unread(what.body), kernels=kernels)
+        kernels = tuple(replace(kernel, body=without_unread(kernel.body)) for kernel in what.gpus.kernels)
+        return replace(what, body=without_unread(what.body), gpus=replace(what.gpus, kernels=kernels))
 
 
 def without_unread(node: Node) -> Node:

@@ -29,12 +29,14 @@ class AppliedCommands(str):
     """
 
     commands: tuple[Command, ...]
+    #: How loops run now, in words, where a recipe says so.
+    loops: tuple[str, ...]
 
-    def __new__(cls, commands: Iterable[Command], notes: Sequence[str] = ()) -> Self:
-        """Commands in order, and `notes`: comments that the text begins with."""
+    def __new__(cls, commands: Iterable[Command], notes: Sequence[str] = (), loops: Sequence[str] = ()) -> Self:
+        """Commands in order, `notes`: comments that the text begins with, and `loops` in words."""
         given = tuple(commands)
         made = super().__new__(cls, "\n".join([*notes, as_script(given)]))
-        made.commands = given
+        made.commands, made.loops = given, tuple(loops)
         return made
 
 
@@ -110,9 +112,9 @@ class Recipe:
         found = unused_iterator(self.function, usual).name
         return None if found == usual else found
 
-    def commands(self, *notes: str) -> AppliedCommands:
-        """The commands so far, whose text begins with `notes`."""
-        return AppliedCommands(self.function.commands[self._start :], notes)
+    def commands(self, *notes: str, loops: Sequence[str] = ()) -> AppliedCommands:
+        """The commands so far, whose text begins with `notes`; `loops` as they run now, in words."""
+        return AppliedCommands(self.function.commands[self._start :], notes, loops)
 
 
 def _instead(recipe: str, given: object) -> str:
@@ -191,13 +193,16 @@ def sums_of(recipe: Recipe, result: Computation) -> Reduction:
     return total
 
 
-def untouched(recipe: Recipe, given: Computation) -> None:
-    """Refuse a computation that has been scheduled already."""
+def untouched(recipe: Recipe, given: Computation, *, any_order: bool = False) -> None:
+    """Refuse a computation that is scheduled already; its loops may be in `any_order`, as after `gather`."""
     program = recipe.function.program
-    declared = recipe.function.algorithm.computations[given.name]
+    declared = program.algorithm.computations[given.name]
     expected = {Role.VALUE: declared.iterators}
     if isinstance(given, Reduction):
         expected = {Role.INIT: declared.iterators, Role.UPDATE: declared.point_iterators}
     statements = program.statements_of(given.name)
-    if len(statements) != len(expected) or {s.role: program.loop_names(s) for s in statements} != expected:
+    found = {s.role: program.loop_names(s) for s in statements}
+    if any_order:
+        found, expected = ({role: tuple(sorted(each)) for role, each in own.items()} for own in (found, expected))
+    if len(statements) != len(expected) or found != expected:
         raise ArgumentError(f"{recipe.name}: {given} has been scheduled already: give the recipe before other commands")

@@ -10,10 +10,14 @@ from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Declared, PositionRun, chosen_by_values, run_of_positions
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched, with_sizes
+from tiramisu_py.recipes.rows_of_values import in_rows, on_gpu
+from tiramisu_py.recipes.tiled_sums import ACCUMULATORS, TileSizes, in_tiles
 from tiramisu_py.records import dataclass
 
 #: Threads of a block on a GPU.
 THREADS = 256
+#: How terms of a scatter may be added.
+COMBINED = (Combine.ATOMIC, Combine.PRIVATE, None)
 #: What a traversal may go by.
 BY = ("runs", "positions")
 
@@ -33,6 +37,7 @@ def traversal(
     on: GpuThreads | None = None,
     cpu: Cpu | Target | str | None = None,
     sizes: Mapping[str, int] | None = None,
+    combine: Combine | None = Combine.ATOMIC,
 ) -> AppliedCommands:
     """Schedule stages over the positions of runs in one loop: the last one, and before it what it needs.
 
@@ -52,8 +57,14 @@ def traversal(
     The stages are given in the order in which they read each other. `by` says what threads share: ``"runs"``, the nodes
     of a graph with their edges, so that sums over a run are one thread's, and nothing is added atomically; or
     ``"positions"``, all edges evenly, however long the runs are. Then a stage reads what it needs of its position, and
-    a scatter at the end is added atomically: `gather` it first, by an inverse, and it goes by runs. What is computed
-    in the loop is kept for its iteration alone, in registers where it is one value.
+    a scatter at the end is added atomically, or as `combine` says: ``tm.PRIVATE``, in a copy of the sums for each
+    thread of cores, or None, on one thread of cores and in the order of its terms. `gather` it first, by an inverse,
+    and it goes by runs. What is computed in the loop is kept for its iteration alone, in registers where it is one
+    value.
+
+    One stage alone needs no runs to go by positions: its first iterator is dealt out, be it over edges or nodes. The
+    sums of one stage over runs, and over an axis such as products of two rows, grow in tiles of registers, of as many
+    `vectors` as `sizes` say, and are stored once.
 
     `on` is a GPU, ``tm.gpu()``, or None for cores. There each run or position has a thread; of a sum over a run, the
     last stage, as many threads have a part as `sizes` say (``{"group": 32}``, a warp) and bring it together in a tree.
@@ -68,14 +79,21 @@ def traversal(
     if by not in BY:
         raise ArgumentError(f"traversal: by={by!r}: give {' or '.join(map(repr, BY))}")
     for stage in stages:
-        if not chosen_by_values(recipe.function.algorithm.computations[stage.name]):
-            untouched(recipe, stage)
-    plan = with_sizes(TraversalSizes(THREADS, 1), "traversal", sizes or {}) if on is not None else None
-    if on is None and sizes:
-        raise ArgumentError("traversal: sizes are for a GPU: give on=tm.gpu()")
+        if not chosen_by_values(recipe.function.program.algorithm.computations[stage.name]):
+            untouched(recipe, stage, any_order=True)
+    if combine not in COMBINED or (on is not None and combine is not Combine.ATOMIC):
+        raise ArgumentError(
+            f"traversal: combine={combine!r}: terms of a scatter are added by tm.ATOMIC, or on cores by tm.PRIVATE or "
+            "None, in their order"
+        )
+    own = TraversalSizes(THREADS, 1) if on is not None else TileSizes(ACCUMULATORS)
+    plan = with_sizes(own, "traversal", sizes or {})
     with recipe.together():
-        _Traversal(recipe, stages[:-1], stages[-1], by).apply(plan, cpu)
-    return recipe.commands()
+        made = _Traversal(recipe, stages[:-1], stages[-1], by, combine)
+        loops = made.alone(plan, cpu)
+        if loops is None:
+            loops = made.apply(plan if isinstance(plan, TraversalSizes) else None, cpu)
+    return recipe.commands(loops=loops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +104,30 @@ class _Traversal:
     before: tuple[Computation, ...]
     last: Computation
     by: str
+    combine: Combine | None
 
-    def apply(self, plan: TraversalSizes | None, cpu: Cpu | Target | str | None) -> None:
+    def alone(self, plan: TraversalSizes | TileSizes, cpu: Cpu | Target | str | None) -> list[str] | None:
+        """Schedule one stage whose values are rows; in words, or None for other stages."""
+        declared, found = self._declared(self.last), self._run()
+        over_runs = found is not None and found.position in declared.over
+        if self.before or not declared.iterators or (found is not None and not over_runs) or self._is_grouped(plan):
+            return None
+        if over_runs != (self.by == "runs") and not self._places:
+            return None
+        if self._places and (self.by == "runs" or found is not None):
+            return None
+        combine = self.combine if self._places else None
+        if isinstance(plan, TraversalSizes):
+            return on_gpu(self.recipe, self.last, plan.threads, combine)
+        if isinstance(self.last, Reduction) and not self._places:
+            return in_tiles(self.recipe, self.last, processor("traversal", cpu), plan.vectors)
+        return in_rows(self.recipe, self.last, processor("traversal", cpu), combine)
+
+    def _is_grouped(self, plan: TraversalSizes | TileSizes) -> bool:
+        return isinstance(plan, TraversalSizes) and (plan.group > 1 or plan.threads % plan.group != 0)
+
+    def apply(self, plan: TraversalSizes | None, cpu: Cpu | Target | str | None) -> list[str]:
+        """Schedule all stages in the loop of the last one; in words."""
         level = self._runs() if self.by == "runs" else self._positions()
         for stage in reversed(self.before):
             stage.compute_at(self.last, level)
@@ -97,10 +137,11 @@ class _Traversal:
             self._on_threads(level)
         else:
             self._on_gpu(level, plan)
+        return [f"{', '.join(each.name for each in (*self.before, self.last))} in one loop by {self.by}"]
 
     def _keep(self, stage: Computation, on_gpu: bool) -> None:
         """Values of a run's positions stay in an array by position; one value of a run or position is in registers."""
-        declared, algorithm = self._declared(stage), self.recipe.function.algorithm
+        declared, algorithm = self._declared(stage), self.recipe.function.program.algorithm
         found = run_of_positions(algorithm, declared)
         if self.by == "positions" or found is None or found.position not in declared.iterators:
             if on_gpu:
@@ -111,10 +152,10 @@ class _Traversal:
             stage.store_in(GPU_MEMORY)
 
     def _declared(self, stage: Computation) -> Declared:
-        return self.recipe.function.algorithm.computations[stage.name]
+        return self.recipe.function.program.algorithm.computations[stage.name]
 
     def _run(self) -> PositionRun | None:
-        return run_of_positions(self.recipe.function.algorithm, self._declared(self.last))
+        return run_of_positions(self.recipe.function.program.algorithm, self._declared(self.last))
 
     @property
     def _places(self) -> set[str]:
@@ -156,7 +197,7 @@ class _Traversal:
     def _vectors(self, cpu: Cpu) -> None:
         for stage in (*self.before, self.last):
             declared = self._declared(stage)
-            found = run_of_positions(self.recipe.function.algorithm, declared)
+            found = run_of_positions(self.recipe.function.program.algorithm, declared)
             taken = {*((found.row, found.position) if found is not None else ()), *chosen_by_values(declared)}
             if len(declared.iterators) > 1 and declared.iterators[-1] not in taken:
                 stage.vectorize(Iter(declared.iterators[-1]), cpu.lanes(stage.dtype.bytes), remainder="mask")
@@ -165,7 +206,8 @@ class _Traversal:
         found = self._run()
         if isinstance(self.last, Reduction) and self._places:
             self.last.init.parallelize(Iter(self._declared(self.last).iterators[0]))
-            self.last.update.parallelize(level, combine=Combine.ATOMIC)
+            if self.combine is not None:
+                self.last.update.parallelize(level, combine=self.combine)
         elif self.by == "runs" and found is not None:
             self.last.parallelize(level, balance=self.recipe.function[found.start])
         else:

@@ -1,4 +1,4 @@
-"""The recipe for typed products: one matrix for all positions of a run, ``Y[p] = X[index[p]] W[type of p]``."""
+"""The recipe for typed products: one matrix for the positions of a run, or of an index, ``Y[p] = X[i[p]] W[t[p]]``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from tiramisu_py import REGISTER, Computation, GpuThreads, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
-from tiramisu_py.queries import Declared, accesses, extents, run_of_positions
+from tiramisu_py.queries import Declared, accesses, chosen_by_values, extents, run_of_positions
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
+from tiramisu_py.recipes.rows_of_values import on_gpu
+from tiramisu_py.recipes.tiled_sums import ACCUMULATORS, TileSizes, free_name, in_tiles, lanes_for
 from tiramisu_py.records import dataclass
 
 #: Positions of a block that threads share: a multiple of the rows of a tile.
@@ -46,13 +48,21 @@ class TypedGpuSizes:
 
 
 @dataclass(frozen=True)
+class ThreadSizes:
+    """The size of a schedule on a GPU without runs: the `threads` of a block."""
+
+    threads: int
+
+
+@dataclass(frozen=True)
 class _Form:
-    """``msg[r, p, d] += .. [p, k] * W[r, k, d]``: the loops of a typed product by what they are over."""
+    """``msg[r, p, h, d] += .. [p, k] * W[r, h, k, d]``: the loops of a typed product by what they are over."""
 
     sums: Reduction
     reader: Computation
     run: Iter
     position: Iter
+    heads: tuple[Iter, ...]
     column: Iter
     term: Iter
     width: int | None
@@ -84,38 +94,76 @@ def typed_matmul(
     `product` reads the sums at its own iterators: a factor for each row, a bias, an activation, or the sums as they
     are. Rows of X are gathered as they are needed, and no matrix is copied. Blocks of positions are dealt out evenly,
     whatever the runs are; each goes through the runs that it touches in tiles, whose sums are in registers. Each sum
-    has its terms in their order.
+    has its terms in their order. Iterators between positions and columns, ``{r: R, p: types[r], h: H, d: F}``, are
+    products of their own, such as those of heads.
+
+    The sums may be `product` themselves, where nothing else is to be stored. Such sums need no runs: in
+    ``msg[p, d] += X[index[p], k] * W[etype[p], k, d]`` each position says which matrix is its own, as in COO, and
+    tiles have positions of any types. Weights whose rows are not along the columns are copied by columns first.
 
     `on` is a GPU, ``tm.gpu()``, or None for cores. `sizes` are given by name, instead of those that follow from the
     processor: `rows` and `columns` of a tile and `tiles` of a block on cores; `tile`, `columns`, `coarsen` (positions
-    of a thread) and `minimum_blocks` on a GPU. Transfers are left to ``f.derive_transfers()``. Sums of floating-point
-    numbers are fast only if compiled with ``fast=("contract",)``.
+    of a thread) and `minimum_blocks` on a GPU; without runs `vectors` of a tile on cores. Transfers are left to
+    ``f.derive_transfers()``. Sums of floating-point numbers are fast only if compiled with ``fast=("contract",)``.
 
     Returns the commands that were applied, to be pasted and edited. Raises `ArgumentError` for what is no typed
     product, with the reason, and the error of a command that is refused; nothing is applied then. Source: Wu, Hector,
     algorithm 3.1.
     """
     recipe = Recipe("typed_matmul", [product])
-    form = _form_of(recipe, product)
-    untouched(recipe, form.reader)
-    untouched(recipe, form.sums)
+    given = sizes or {}
     with recipe.together():
-        if on is None:
-            _on_cores(recipe, form, cpu, sizes or {})
+        if isinstance(product, Reduction):
+            untouched(recipe, product)
+            if not _is_in_runs(recipe, product):
+                return recipe.commands(loops=_by_index(recipe, product, on, cpu, given))
+            sums = product.accumulate(free_name(recipe.function, f"{product.name}_sums"))
+            form = _form_of(recipe, product, sums)
         else:
-            _on_gpu(recipe, form, sizes or {})
-    return recipe.commands()
+            form = _form_of(recipe, product, sums_of(recipe, product))
+            untouched(recipe, form.reader)
+            untouched(recipe, form.sums)
+        loops = _on_cores(recipe, form, cpu, given) if on is None else _on_gpu(recipe, form, given)
+    return recipe.commands(loops=loops)
 
 
-def _form_of(recipe: Recipe, product: Computation) -> _Form:
+def _is_in_runs(recipe: Recipe, product: Reduction) -> bool:
+    """Whether a product has a value for each position of runs."""
+    declared = _declared(recipe, product)
+    found = run_of_positions(recipe.function.program.algorithm, declared)
+    return found is not None and found.position in declared.iterators
+
+
+def _by_index(
+    recipe: Recipe,
+    product: Reduction,
+    on: GpuThreads | None,
+    cpu: Cpu | Target | str | None,
+    given: Mapping[str, int],
+) -> list[str]:
+    """Schedule products whose matrices are chosen by an index, or are one for all; in words."""
+    declared = _declared(recipe, product)
+    if chosen_by_values(declared) or run_of_positions(recipe.function.program.algorithm, declared) is not None:
+        raise ArgumentError(
+            f"typed_matmul: {product} sums over positions, each of which has terms: tm.recipes.traversal takes sums "
+            "over runs, and scatters"
+        )
+    if not declared.iterators:
+        raise ArgumentError(f"typed_matmul: {product} is one sum of everything: it takes a product for each position")
+    if on is None:
+        plan = with_sizes(TileSizes(ACCUMULATORS), "typed_matmul", given)
+        return in_tiles(recipe, product, processor("typed_matmul", cpu), plan.vectors)
+    return on_gpu(recipe, product, with_sizes(ThreadSizes(THREADS), "typed_matmul", given).threads)
+
+
+def _form_of(recipe: Recipe, product: Computation, sums: Reduction) -> _Form:
     """The loops of a typed product; raises `ArgumentError`, with the reason."""
-    sums = sums_of(recipe, product)
-    declared = recipe.function.algorithm.computations[sums.name]
-    found = run_of_positions(recipe.function.algorithm, declared)
+    declared = recipe.function.program.algorithm.computations[sums.name]
+    found = run_of_positions(recipe.function.program.algorithm, declared)
     if (
         found is None
         or found.position not in declared.iterators
-        or run_of_positions(recipe.function.algorithm, _declared(recipe, product)) != found
+        or run_of_positions(recipe.function.program.algorithm, _declared(recipe, product)) != found
     ):
         raise ArgumentError(
             f"typed_matmul: {product} and {sums} have no run of positions that each matrix is for: declare "
@@ -123,23 +171,23 @@ def _form_of(recipe: Recipe, product: Computation) -> _Form:
         )
     _, run, position = found
     others = [each for each in declared.iterators if each not in found]
-    if len(others) != 1 or len(declared.over) != 1:
+    if not others or len(declared.over) != 1:
         raise ArgumentError(
             f"typed_matmul: {sums} has the iterators {', '.join(declared.point_iterators)}: it takes a run, its "
-            "positions, one column and one term"
+            "positions, one column, or heads and columns, and one term"
         )
-    (column,), (term,) = others, declared.over
+    (*heads, column), (term,) = others, declared.over
     matrices = [read for read in accesses(declared.expr) if _names(read) >= {run, column, term}]
     if not matrices or any(position in _names(read) for read in matrices):
         raise ArgumentError(
             f"typed_matmul: {sums} reads no matrix of its run, such as W[{run}, {term}, {column}]: each run has one"
         )
     width = extents(declared)[declared.iterators.index(column)]
-    return _Form(sums, product, Iter(run), Iter(position), Iter(column), Iter(term), width)
+    return _Form(sums, product, Iter(run), Iter(position), tuple(map(Iter, heads)), Iter(column), Iter(term), width)
 
 
 def _declared(recipe: Recipe, of: Computation) -> Declared:
-    return recipe.function.algorithm.computations[of.name]
+    return recipe.function.program.algorithm.computations[of.name]
 
 
 def _names(read: object) -> set[str]:
@@ -149,7 +197,7 @@ def _names(read: object) -> set[str]:
 # -- on cores
 
 
-def _on_cores(recipe: Recipe, form: _Form, cpu: Cpu | Target | str | None, given: Mapping[str, int]) -> None:
+def _on_cores(recipe: Recipe, form: _Form, cpu: Cpu | Target | str | None, given: Mapping[str, int]) -> list[str]:
     known = processor("typed_matmul", cpu)
     lanes, plan = _sizes_on_cores(form, known)
     plan = with_sizes(plan, "typed_matmul", given)
@@ -157,25 +205,35 @@ def _on_cores(recipe: Recipe, form: _Form, cpu: Cpu | Target | str | None, given
     block, inside, tile, row = (recipe.fresh(f"{p.name}{k}") for k in range(4))
     reader.split(p, plan.rows * plan.tiles, block, inside)
     reader.split(inside, plan.rows, tile, row)
-    order = [block, form.run, tile, row, d]
+    order = [block, form.run, *form.heads, tile, row, d]
     if form.width is None or form.width > plan.columns:
         part, d = recipe.fresh(f"{d.name}0"), recipe.fresh(f"{d.name}1")
         reader.split(form.column, plan.columns, part, d)
-        order = [block, form.run, part, tile, row, d]
+        order = [block, form.run, *form.heads, part, tile, row, d]
     reader.reorder(*order)
     sums.compute_at(reader, tile)
     sums.update.reorder(form.term, p, form.column)
     for stage in (sums.init, sums.update):
         stage.unroll(p)
-        stage.vectorize(form.column, lanes)
+        if lanes > 1:
+            stage.vectorize(form.column, lanes)
     reader.unroll(row)
-    reader.vectorize(d, lanes)
+    if lanes > 1:
+        reader.vectorize(d, lanes)
     reader.parallelize(block)
+    return [
+        f"tiles in runs of {form.run}",
+        f"sums of {plan.rows} {p} in registers",
+        *([f"{form.column} in vectors"] if lanes > 1 else []),
+        f"{block} on threads",
+    ]
 
 
 def _sizes_on_cores(form: _Form, cpu: Cpu) -> tuple[int, TypedSizes]:
     """The lanes of a vector, and the sizes that fill its registers with the sums of a tile."""
     lanes = cpu.lanes(form.sums.dtype.bytes)
+    if form.width is not None:
+        lanes = lanes_for(form.width, lanes)
     vectors = MOST_VECTORS if cpu.registers >= 32 else MOST_VECTORS // 2
     if form.width is not None:
         vectors = max(min(vectors, form.width // lanes), 1)
@@ -186,7 +244,7 @@ def _sizes_on_cores(form: _Form, cpu: Cpu) -> tuple[int, TypedSizes]:
 # -- on a GPU
 
 
-def _on_gpu(recipe: Recipe, form: _Form, given: Mapping[str, int]) -> None:
+def _on_gpu(recipe: Recipe, form: _Form, given: Mapping[str, int]) -> list[str]:
     columns = THREADS // 4 if form.width is None else min(form.width, THREADS)
     coarsen = 4
     rows = max(THREADS // columns, 1)
@@ -202,16 +260,17 @@ def _on_gpu(recipe: Recipe, form: _Form, given: Mapping[str, int]) -> None:
     block, inside, thread, own = (recipe.fresh(f"{p.name}{k}") for k in range(4))
     reader.split(p, plan.tile, block, inside)
     reader.split(inside, plan.coarsen, thread, own)
-    blocks, order = [block], [block, thread, d, form.run, own]
+    blocks, order = [block], [block, thread, d, form.run, *form.heads, own]
     if form.width is None or form.width > plan.columns:
         part, d = recipe.fresh(f"{d.name}0"), recipe.fresh(f"{d.name}1")
         reader.split(form.column, plan.columns, part, d)
-        blocks, order = [block, part], [block, part, thread, d, form.run, own]
+        blocks, order = [block, part], [block, part, thread, d, form.run, *form.heads, own]
     reader.reorder(*order)
-    sums.compute_at(reader, form.run)
+    sums.compute_at(reader, [form.run, *form.heads][-1])
     sums.update.reorder(form.term, p)
     sums.store_in(REGISTER)
     for stage in (sums.init, sums.update):
         stage.unroll(p)
     reader.unroll(own)
     reader.tag_gpu(blocks, [thread, d], minimum_blocks=plan.minimum_blocks or None)
+    return [f"tiles in runs of {form.run}", f"{p} and {form.column} on threads"]

@@ -150,18 +150,18 @@ def _gpu_part(
     if not sources.uses_gpu:
         options.require_unused(function.name)
         return None
-    if len(kernels) < len(function.kernels):
+    if len(kernels) < len(function.gpus.kernels):
         raise ArgumentError(
-            f"{function.name} launches {', '.join(each.name for each in function.kernels)}, and kernels= has "
-            f"{len(kernels)} of {len(function.kernels)}: give kernels=tiramisu_py.backends.signatures(function)"
+            f"{function.name} launches {', '.join(each.name for each in function.gpus.kernels)}, and kernels= has "
+            f"{len(kernels)} of {len(function.gpus.kernels)}: give kernels=tiramisu_py.backends.signatures(function)"
         )
-    products = [node for kernel in function.kernels for node in of_kind(kernel.body, Mma)]
+    products = [node for kernel in function.gpus.kernels for node in of_kind(kernel.body, Mma)]
     least, of = max(
         ((capability_of(node.instruction), node) for node in products), key=itemgetter(0), default=(0, None)
     )
     why = "" if of is None else f'{of.statement} is tensorized with "{of.instruction}"'
     return compile_gpu_part(
-        cache, function.name, sources, kernels, function.devices, options, fast, function.gpu, least, why
+        cache, function.name, sources, kernels, function.gpus.devices, options, fast, function.gpus.kind, least, why
     )
 
 
@@ -187,7 +187,7 @@ def _require_symbols(kernel: Kernel) -> None:
     if kernel.shared is None:
         return
     own = ["", "_last_error", *(["_use_device"] if kernel.gpu else [])]
-    packs = [pack.name for pack in kernel.function.packs]
+    packs = [pack.name for pack in kernel.function.companions.packs]
     for symbol in [*(kernel.name + ending for ending in own), *packs]:
         if not hasattr(kernel.shared.loaded, symbol):
             raise ToolchainError(f"the sources of {kernel.name} do not define {symbol}")

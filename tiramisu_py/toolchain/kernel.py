@@ -37,7 +37,7 @@ from tiramisu_py.toolchain.processor_versions import VersionChoice, loaded_versi
 from tiramisu_py.toolchain.timing import SECONDS, Timing, measured, operations_of
 from tiramisu_py.toolchain.traces.event_log import LastCall, LastCalls
 from tiramisu_py.toolchain.traces.trace import Trace
-from tiramisu_py.toolchain.traces.traffic import ArrayTraffic
+from tiramisu_py.toolchain.traces.traffic import ArrayTraffic, Launches
 from tiramisu_py.toolchain.travel import Packed, packed
 from tiramisu_py.view.machine_code import MachineCode
 from tiramisu_py.view.roofline import Rates, require_rates
@@ -174,7 +174,7 @@ class Kernel:
         """The events of this thread's last call, with their times. Raises `ArgumentError` if there was no call, if it
         failed, or if the kernel was compiled without ``trace=True``.
         """
-        if not self.function.traced:
+        if not self.function.options.traced:
             raise ArgumentError(f"{self.name} keeps no trace: give trace=True to {self.name}.compile")
         return self._calls.trace(self.name)
 
@@ -195,6 +195,21 @@ class Kernel:
         if self.gpu is None and self.storage is None:
             raise ArgumentError(f"{self.name} uses no GPU and no file: it moves nothing between memories")
         return self._calls.traffic(self.name).by_array(self.function)
+
+    @property
+    def launches(self) -> Launches:
+        """The kernels and the CUDA graphs that this thread's last call has launched.
+
+        ::
+
+            print(kernel.launches)       # compiled with graph=True
+            -->    Launches(kernels=3, graphs=1)
+
+        Raises `ArgumentError` if there was no call, if it failed, or if the kernel uses no GPU.
+        """
+        if self.gpu is None:
+            raise ArgumentError(f"{self.name} uses no GPU: it launches no kernels")
+        return self._calls.traffic(self.name).launches
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
         """This kernel in another simulation: with another order of blocks, threads, stream operations, and of copies to
@@ -302,7 +317,7 @@ class Kernel:
         run: Callable[[], int | None]
         if self._writes_nothing(call):
             run = int
-        elif self.gpu is not None or self.storage is not None or self.function.traced:
+        elif self.gpu is not None or self.storage is not None or self.function.options.traced:
             run = partial(self._logged, call)
         else:
             run = function.bound(call)
@@ -450,7 +465,9 @@ class Kernel:
     def _repeated(self) -> RepeatedCalls | None:
         """The kinds of calls so far; None if each call has more to look at than types, shapes and addresses."""
         known = self.arguments
-        special = self.gpu is not None or self.storage is not None or self.ranks is not None or self.function.traced
+        special = (
+            self.gpu is not None or self.storage is not None or self.ranks is not None or self.function.options.traced
+        )
         plain = self.shared is not None and not special
         return RepeatedCalls(known, self._c_function) if plain and known.checked_by_forms else None
 

@@ -35,7 +35,8 @@ class VersionChoice:
     @property
     def function(self) -> LoopFunction:
         """The version that runs, by the name that the user knows."""
-        return replace(self.chosen.function, name=self.chosen.function.title, known_as="")
+        function = self.chosen.function
+        return replace(function, name=function.title, labels=replace(function.labels, known_as=""))
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -92,9 +93,14 @@ def _called(function: LoopFunction, own: str) -> LoopFunction:
     """A function by its name in C, and so those for some sizes: their files have their names."""
     sized = tuple(
         replace(each, function=replace(each.function, name=own + each.function.name.removeprefix(function.name)))
-        for each in function.versions
+        for each in function.companions.versions
     )
-    return replace(function, name=own, known_as=function.name, versions=sized)
+    return replace(
+        function,
+        name=own,
+        labels=replace(function.labels, known_as=function.name),
+        companions=replace(function.companions, versions=sized),
+    )
 
 
 def _c_names(name: str, processors: Sequence[str]) -> list[str]:

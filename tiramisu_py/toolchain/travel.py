@@ -83,8 +83,17 @@ def packed(kernel: Kernel) -> Packed:
 def _checked_by_calls(function: LoopFunction) -> LoopFunction:
     """A function without what calls do not look at."""
     body = Block(tuple(replace(node, body=Block(())) for node in placed(function)))
-    packs = tuple(replace(pack, body=Block(()), documentation=()) for pack in function.packs)
-    return replace(function, body=body, externs=(), versions=(), documentation=(), packs=packs)
+    packs = tuple(
+        replace(pack, body=Block(()), labels=replace(pack.labels, documentation=()))
+        for pack in function.companions.packs
+    )
+    return replace(
+        function,
+        body=body,
+        externs=(),
+        companions=replace(function.companions, versions=(), packs=packs),
+        labels=replace(function.labels, documentation=()),
+    )
 
 
 def _light(choice: VersionChoice | None) -> VersionChoice | None:

@@ -146,8 +146,8 @@ class KernelFacts:
 
 def annotated(function: LoopFunction) -> LoopFunction:
     """The function with the facts of each kernel among the lines above it."""
-    kernels = (replace(k, documentation=(*k.documentation, *kernel_facts(k).summary())) for k in function.kernels)
-    return replace(function, kernels=tuple(kernels))
+    kernels = (replace(k, documentation=(*k.documentation, *kernel_facts(k).summary())) for k in function.gpus.kernels)
+    return replace(function, gpus=replace(function.gpus, kernels=tuple(kernels)))
 
 
 def kernel_facts(

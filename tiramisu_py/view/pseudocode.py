@@ -93,14 +93,14 @@ def pseudocode(function: LoopFunction) -> str:
     """The function's loops as indented text, one line a loop or statement; then its kernels, one after another."""
     arguments = ", ".join([*function.params, *(a.name for a in function.arguments)])
     lines = [f"{function.name}({arguments}){_rank(function)}:", *Pseudocode()(function.body, 1)]
-    for kernel in function.kernels:
+    for kernel in function.gpus.kernels:
         lines += ["", *_kernel(kernel)]
-    for version in function.versions:
+    for version in function.companions.versions:
         where = " and ".join(
             [*(f"{param} is {value}" for param, value in version.sizes), *map(str, version.conditions)]
         )
         lines += ["", f"where {where}:", *Pseudocode()(version.function.body, 1)]
-    for pack in function.packs:
+    for pack in function.companions.packs:
         lines += ["", pseudocode(pack).rstrip()]
     return "\n".join(lines) + "\n"
 

@@ -33,7 +33,7 @@ def checked(device: str) -> list[list[str]]:
 
 
 def _verdict(module: ModuleType, f: tm.Function, device: str, **options: bool) -> str:
-    used = f.show("lowered").devices
+    used = f.show("lowered").gpus.devices
     if device != "simulator" and used > tm.gpu_count():
         return f"skipped: needs {used} GPUs"
     kernel = f.compile(device=device, **options)

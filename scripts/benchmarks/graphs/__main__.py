@@ -1,7 +1,7 @@
 """Typed products over the edges of graphs, and layers, beside loops over types in NumPy and in PyTorch.
 
 scripts/bench graphs [--threads 1,2] [--only aifb,...] [--models rgcn,...] [--convolutions GCNConv,...]
-                    [--rounds N] [--save]
+                    [--sums] [--rounds N] [--save]
 """
 
 from __future__ import annotations
@@ -41,17 +41,21 @@ from benchmarks.graphs.layers import (
     measured_layer,
 )
 from benchmarks.graphs.shapes import SHAPES, Shape, edges
+from benchmarks.graphs.sums import RULES as RULES_OF_SUMS
+from benchmarks.graphs.sums import SumTimes, measured_sums, rows_of_sums
 
 N, E, R = tm.params("N E R")
 r, p, d, k = tm.iters("r p d k")
 WIDE = 64
-OURS, NUMPY = "tiramisu_py", "NumPy"
+OURS, NUMPY, DENSE = "tiramisu_py", "NumPy", "dense"
 RULES = """\
 The product of each edge, `x[src[p]] @ W[type of p]`, with features of 64 numbers in float32; edges are sorted by type.
 Ours is `recipes.typed_matmul`, compiled with `fast=("contract",)`. The others gather the rows of a type and multiply
 them by its matrix, type by type, into one array; "grouped" is PyTorch's `grouped_mm` of all gathered rows. All in one
 process, in turns; times are minima, in milliseconds. Results are compared. Ratios are how many times as fast ours is.
-The graphs have the numbers of nodes, edges and types of Hector's table 3.3, and types whose sizes fall as 1 / rank."""
+"dense" is our own product of as many rows, in order, by one matrix, `recipes.matmul`: its ratio is the part of its rate
+that ours has. The graphs have the numbers of nodes, edges and types of Hector's table 3.3, and types whose sizes fall
+as 1 / rank."""
 RULES_OF_LAYERS = """\
 Layers of `examples/graphs/models.py`, 64 wide, one head, float32: the result, and the result with its gradients by all
 that the layer is given ("step"). The peer is what a careful user writes in PyTorch, eager: edges and nodes sorted by
@@ -77,6 +81,17 @@ def typed_product() -> tm.Function:
     out = f.computation("out", {r: R, p: types[r], d: WIDE}, sums[r, p, d])
     f.outputs(out)
     tm.recipes.typed_matmul(out)
+    return f
+
+
+def dense_product() -> tm.Function:
+    """As many rows, in order, by one matrix."""
+    f = tm.Function("dense_product", params=[E])
+    x, w = f.input("x", tm.float32, [E, WIDE]), f.input("w", tm.float32, [WIDE, WIDE])
+    sums = f.reduction("sums", {p: E, d: WIDE}, {k: WIDE}, tm.sum, x[p, k] * w[k, d])
+    out = f.computation("out", {p: E, d: WIDE}, sums[p, d])
+    f.outputs(out)
+    tm.recipes.matmul(out)
     return f
 
 
@@ -126,13 +141,15 @@ def measured(shape: Shape, threads: int, rounds: int) -> dict[str, float]:
     given = {**edges(shape), "x": features, "w": draw.standard_normal((shape.types, WIDE, WIDE), np.float32) / 8}
     runs = contenders(given, threads)
     right = runs[NUMPY]()
+    gathered, dense = features[given["src"]], dense_product().compile(threads=threads, fast=("contract",))
+    runs[DENSE] = lambda: dense(x=gathered, w=given["w"][0])
     times = {name: float("inf") for name in runs}
     for number in range(rounds):
         for name, run in runs.items():
             began = time.perf_counter()
             got = run()
             times[name] = min(times[name], time.perf_counter() - began)
-            if number == 0:
+            if number == 0 and name != DENSE:
                 np.testing.assert_allclose(got, right, rtol=1e-3, atol=1e-3)
     return times
 
@@ -173,6 +190,7 @@ class Measured:
     products: list[tuple[Shape, dict[str, float]]] = field(default_factory=list)
     layers: list[LayerTimes] = field(default_factory=list)
     convolutions: list[ConvolutionTimes] = field(default_factory=list)
+    sums: list[SumTimes] = field(default_factory=list)
 
     @property
     def number(self) -> str:
@@ -192,6 +210,11 @@ class Measured:
         heads += ["ratio", "of steps"] if len(first.step) > 1 else []
         return f"### Layers, {self.number}\n\n{table(heads, list(rows_of_layers(self.layers)))}"
 
+    def of_sums(self) -> str:
+        """The table of sums over edges."""
+        heads = ["graph", "width", "by edges", "by nodes", "steps, edges", "steps, nodes", "taken", "nodes / edges"]
+        return f"### Sums by edges and by nodes, {self.number}\n\n{table(heads, list(rows_of_sums(self.sums)))}"
+
     def of_convolutions(self) -> str:
         """The table of convolutions."""
         heads = ["convolution", "graph", COMPILED, PYG, f"{COMPILED}, step", f"{PYG}, step", "ratio", "of steps"]
@@ -203,8 +226,11 @@ class Measured:
 def page(found: Sequence[Measured]) -> str:
     """The tables, and how they came about."""
     layers = [each.of_layers() for each in found if each.layers]
-    parts = [RULES, versions(["numpy", "torch"]), *(each.of_products() for each in found)]
+    products = [each.of_products() for each in found if each.products]
+    parts = [versions(["numpy", "torch"]), *([RULES, *products] if products else [])]
     parts += [RULES_OF_LAYERS, *layers] if layers else []
+    sums = [each.of_sums() for each in found if each.sums]
+    parts += [RULES_OF_SUMS, *sums] if sums else []
     convolutions = [each.of_convolutions() for each in found if each.convolutions]
     return "\n\n".join([*parts, RULES_OF_CONVOLUTIONS, *convolutions] if convolutions else parts)
 
@@ -216,6 +242,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--models", default=",".join(WEIGHTS))
     parser.add_argument("--convolutions", default="")
+    parser.add_argument("--sums", action="store_true", help="sums by edges and by nodes alone, without peers")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
@@ -223,6 +250,9 @@ def main() -> None:
     models, found = [each for each in asked.models.split(",") if each], []
     for threads in map(int, asked.threads.split(",")):
         os.environ["OMP_NUM_THREADS"] = str(threads)
+        if asked.sums:
+            found.append(Measured(threads, sums=measured_sums(threads, asked.rounds)))
+            continue
         products = [(shape, measured(shape, threads, asked.rounds)) for shape in shapes]
         layers = [measured_layer(model, shape, threads, asked.rounds) for model in models for shape in shapes]
         found.append(Measured(threads, products, layers, _convolutions(shapes, threads, asked)))

@@ -51,7 +51,7 @@ def saxpy() -> LoopFunction:
         loop("i", N, Comment("z[i] = a * x[i] + y[i]"), store("z", i, e), tag=Vector(16)),
         documentation=("z[i] = a * x[i] + y[i]",),
     )
-    return LoopFunction(f.name, f.params, f.arguments, ((N >= 2, "N >= 2"),), f.body, (), f.documentation)
+    return LoopFunction(f.name, f.params, f.arguments, ((N >= 2, "N >= 2"),), f.body, labels=f.labels)
 
 
 def arrays(n: int = 4) -> dict[str, Any]:

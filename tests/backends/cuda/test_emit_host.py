@@ -42,6 +42,7 @@ from tiramisu_py.ir import (
     Load,
     LoopFunction,
     Node,
+    OnGpus,
     Ramp,
     Record,
     Store,
@@ -143,7 +144,7 @@ def _renamed(copy: Any) -> Any:
 def _with_kernel(f: LoopFunction) -> LoopFunction:
     """With a kernel that is never launched: the simulator's library has at least one."""
     unused = kernel("unused", "", [parameter("a", 1, constant=False)], (1, 1, 1), store("a", 0, 0.0))
-    return LoopFunction(f.name, f.params, f.arguments, (), f.body, kernels=(unused,), devices=1)
+    return LoopFunction(f.name, f.params, f.arguments, (), f.body, gpus=OnGpus(kernels=(unused,), devices=1))
 
 
 # -- streams, events, memory

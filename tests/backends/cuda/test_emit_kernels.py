@@ -61,6 +61,7 @@ from tiramisu_py.ir import (
     Load,
     LoopFunction,
     Node,
+    OnGpus,
     Ramp,
     Store,
     TreeReduce,
@@ -249,7 +250,7 @@ def test_trees_in_a_loop_do_not_disturb_each_other() -> None:
     value = load("x", number(64 * k + thread()), dtype=ty.int64)
     body = loop("k", N // 64, tree_into("y", number(k), value, sum_))
     f = over(body, 64, ty.int64, ty.int64)
-    f = on_vectors(f.kernels[0], 1, ty.int64, ty.int64)
+    f = on_vectors(f.gpus.kernels[0], 1, ty.int64, ty.int64)
     x = np.random.default_rng(0).integers(-9, 9, 640)
     found = np.zeros(640, np.int64)
     Simulated(f, checked=True)({"N": 640}, x, found)  # fibers that happen to run in turn would show nothing
@@ -350,7 +351,9 @@ def test_a_size_that_is_a_multiple_keeps_rows_aligned() -> None:
         each = kernel("each", "N", arrays, (8, 1, 1), body)
         f = function("f", "N", [given("x", N, N), result("y", N, N)], launch(each, (N,)), kernels=(each,), devices=1)
         known = ((number(N % 8) == 0, "N is a multiple of 8"),) if precondition else ()
-        return emit_kernels(LoopFunction(f.name, f.params, f.arguments, known, f.body, kernels=f.kernels, devices=1))
+        return emit_kernels(
+            LoopFunction(f.name, f.params, f.arguments, known, f.body, gpus=OnGpus(kernels=f.gpus.kernels, devices=1))
+        )
 
     assert "tm_store(&y[block_x*N + 4*thread_x], tm_load<4>(&x[block_x*N + 4*thread_x]));" in text(True)
     assert "tm_load" not in text(False) and "tm_store" not in text(False)
@@ -384,7 +387,7 @@ def test_deferred_copies_have_4_8_or_16_bytes(dtype: DType, count: int, size_in_
     fill = Deferred(Store("t", (place,), Load("x", (place,), dtype), "t"))
     back = loop("k", count, store("y", here + k, load("t", number(count * 32 - 1) - here - k, dtype=dtype), dtype))
     f = over(shared("t", (32 * count,), fill, Barrier("y"), back, dtype=dtype), 32, dtype, dtype)
-    f = on_vectors(f.kernels[0], 1, dtype, dtype)
+    f = on_vectors(f.gpus.kernels[0], 1, dtype, dtype)
     assert f"TM_ASYNC_COPY(&t[{here if count > 1 else 'thread_x'}".replace("threadIdx.x", "thread_x")[
         :17
     ] in emit_kernels(f)

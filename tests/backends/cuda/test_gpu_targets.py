@@ -51,7 +51,7 @@ TOY = GpuTarget(
 
 def on_toy(f: tm.Function, target: GpuTarget = TOY) -> Program:
     """The function's program, for the made-up GPU."""
-    return replace(f.completed, gpu=target)
+    return replace(f.completed, targets=replace(f.completed.targets, gpu=target))
 
 
 def scaled(threads: int) -> tm.Function:
@@ -126,7 +126,7 @@ def test_the_machine_runs_no_larger_blocks_than_the_kind_of_gpu() -> None:
 
 @pytest.mark.parametrize(("threads", "warp", "parts"), [(128, 64, 2), (128, 32, 4), (64, 64, 0), (32, 64, 32)])
 def test_trees_are_of_warps_of_the_kind_of_gpu(threads: int, warp: int, parts: int) -> None:
-    kernels = lowered(on_toy(summed(threads), replace(TOY, warp=warp))).kernels
+    kernels = lowered(on_toy(summed(threads), replace(TOY, warp=warp))).gpus.kernels
     assert max(kernel_facts(kernel).shared_bytes for kernel in kernels) == 4 * parts
 
 
@@ -147,7 +147,7 @@ def test_the_header_of_the_kind_of_gpu_goes_with_the_sources(tmp_path: Path) -> 
 
 def test_what_a_warp_moves_is_counted_in_sectors_of_the_kind_of_gpu() -> None:
     def sectors(target: GpuTarget) -> set[int]:
-        (kernel,) = lowered(on_toy(scaled(256), target)).kernels
+        (kernel,) = lowered(on_toy(scaled(256), target)).gpus.kernels
         return {access.sectors for access in kernel_facts(kernel).accesses}
 
     assert sectors(CUDA) == {32 * 4 // 32} and sectors(TOY) == {64 * 4 // 128}

@@ -47,7 +47,7 @@ def test_sums_stay_in_registers_between_the_loops_of_a_product(tensorized: bool)
     f = registers.product(tensorized=tensorized)
     report = f.check()
     assert report.ok and ("tensor cores" in str(report)) == tensorized, report
-    (kernel,) = f.show("lowered").kernels
+    (kernel,) = f.show("lowered").gpus.kernels
     assert any(isinstance(node, Mma) for node in walk(kernel.body)) == tensorized
     sizes = {node.buffer: [int(str(e)) for e in node.extents] for node in walk(kernel.body) if _is_register(node)}
     assert sizes == {"total": [2, 2, 2]}  # of 32 x 16 sums, those of one of 64 threads

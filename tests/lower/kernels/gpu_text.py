@@ -97,4 +97,4 @@ def kernel_text(kernel: KernelFunction) -> str:
 
 def whole(function: LoopFunction) -> str:
     """The host's part, then the kernels."""
-    return text(function.body) + "".join(map(kernel_text, function.kernels))
+    return text(function.body) + "".join(map(kernel_text, function.gpus.kernels))

@@ -52,7 +52,7 @@ def test_a_kernel_names_its_coordinates_and_guards_the_last_block():
     s.o.split(j, 64, j0, j1).tag_gpu(blocks=[i, j0], threads=[j1])
     s.f.derive_transfers()
     function = lowered(s.f)
-    assert kernel_text(function.kernels[0]) == (
+    assert kernel_text(function.gpus.kernels[0]) == (
         "kernel o_kernel(N, M, const a, o) 64 x 1 x 1\n"
         "  j1 = threadIdx.x\n"
         "  i = blockIdx.y\n"
@@ -113,7 +113,7 @@ def test_a_transfer_that_is_collapsed_whole_is_one_copy_of_a_box():
     s.f.derive_transfers()
     function = lowered(s.f)
     assert [len(node.extents) for node in nodes(function, Copy)] == [3, 3]
-    assert function.kernels[0].threads == (4, 2, 2)
+    assert function.gpus.kernels[0].threads == (4, 2, 2)
     (launch,) = nodes(function, Launch)
     assert [str(extent) for extent in launch.grid] == ["(K + 3) // 4", "(M + 1) // 2", "(N + 1) // 2"]
 
@@ -169,7 +169,7 @@ def test_shared_tiles_are_refilled_between_barriers_that_all_threads_meet():
     case = next(case for case in CASES if case.name == "matrix product through shared tiles")
     s = case.make()
     case.schedule(s)
-    (kernel,) = lowered(s.f).kernels
+    (kernel,) = lowered(s.f).gpus.kernels
     shown = kernel_text(kernel).splitlines()
     assert shown[1:3] == ["  shared A_shared[4, 4]", "  shared B_shared[4, 4]"]
     assert sum(isinstance(node, Barrier) for node in walk(kernel.body)) == 2
@@ -197,7 +197,7 @@ def test_unrolled_tiles_around_a_barrier_do_not_part_the_threads():
     s.C.update.copy(s.B, [y, x], at=k0, into=tm.SHARED)
     s.f.derive_transfers()
     function = s.f.show("lowered")  # this checks it again, after all passes
-    shown = kernel_text(function.kernels[0])
+    shown = kernel_text(function.gpus.kernels[0])
     assert sum(line.strip().startswith("barrier") for line in shown.splitlines()) == 2
     for n in (5, 8, 9):
         rng = np.random.default_rng(n)
@@ -212,7 +212,7 @@ def test_updates_of_one_element_by_several_threads_are_atomic():
     s.s.init.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
     s.s.update.split(k, 4, k0, k1).tag_gpu(blocks=[i, k0], threads=[k1], combine=tm.ATOMIC)
     s.f.derive_transfers()
-    start, update = lowered(s.f).kernels
+    start, update = lowered(s.f).gpus.kernels
     assert [store.atomic for store in walk(start.body) if isinstance(store, Store)] == [False]
     assert [store.atomic for store in walk(update.body) if isinstance(store, Store)] == [True]
 
@@ -221,7 +221,7 @@ def test_updates_that_no_other_thread_shares_are_plain():
     s = rows(tm.int32)
     s.s.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1], combine=tm.ATOMIC)
     s.f.derive_transfers()
-    stores = [n for kernel in lowered(s.f).kernels for n in walk(kernel.body) if isinstance(n, Store)]
+    stores = [n for kernel in lowered(s.f).gpus.kernels for n in walk(kernel.body) if isinstance(n, Store)]
     assert stores and not any(store.atomic for store in stores)
 
 
@@ -230,12 +230,12 @@ def test_a_tree_starts_at_the_neutral_element_and_combines_once_a_block():
     s.s.update.split(k, 4, k0, k1).tag_gpu(blocks=[k0], threads=[k1], combine=tm.TREE)
     s.f.derive_transfers()
     function = lowered(s.f)
-    shown = kernel_text(function.kernels[0])
+    shown = kernel_text(function.gpus.kernels[0])
     assert "  combine s_update_partial[] sum s_update_partial[]\n" in shown
-    (merge,) = [n for n in walk(function.kernels[0].body) if isinstance(n, Store) and n.buffer == "s"]
+    (merge,) = [n for n in walk(function.gpus.kernels[0].body) if isinstance(n, Store) and n.buffer == "s"]
     assert merge.atomic and shown.index("combine") < shown.index("s[0] ")
     assert "s_update_partial[] = 0\n" in shown
-    (combine,) = [n for n in walk(function.kernels[0].body) if isinstance(n, TreeReduce)]
+    (combine,) = [n for n in walk(function.gpus.kernels[0].body) if isinstance(n, TreeReduce)]
     assert combine.statement == "s_update"
 
 
@@ -253,7 +253,7 @@ def test_a_persistent_kernel_goes_round_by_round():
     function = lowered(s.f)
     (launch,) = nodes(function, Launch)
     assert str(launch.grid[0]) == "min((M + 3) // 4, 2)"
-    assert "for round = 0 .. " in kernel_text(function.kernels[0])
+    assert "for round = 0 .. " in kernel_text(function.gpus.kernels[0])
 
 
 def test_a_persistent_kernel_with_shared_memory_meets_after_each_round():
@@ -263,7 +263,7 @@ def test_a_persistent_kernel_with_shared_memory_meets_after_each_round():
     s.by.copy(s.image, [y, x], at=s1, into=tm.SHARED)
     s.f.derive_transfers()
     function = s.f.show("lowered")
-    shown = kernel_text(function.kernels[0]).splitlines()
+    shown = kernel_text(function.gpus.kernels[0]).splitlines()
     assert shown[-1] == "    barrier by_round"
     image = np.random.default_rng(0).random((7, 13), dtype=np.float32)
     for seed in range(3):
@@ -350,7 +350,7 @@ def test_an_index_of_two_buffers_in_turn_needs_no_remainder_of_a_sum():
     case = next(case for case in CASES if case.name == "matrix product, two buffers")
     s = case.make()
     case.schedule(s)
-    shown = kernel_text(s.f.show("lowered").kernels[0])
+    shown = kernel_text(s.f.show("lowered").gpus.kernels[0])
     assert "A_shared[k0 % 2, i1, k1]" in shown, shown
 
 
@@ -364,5 +364,5 @@ def test_a_deferred_copy_of_what_no_thread_needs_is_gone_with_its_buffer():
     p.copy(a, [x], at=i0, into=tm.SHARED, deferred=True, name="tile")
     f.derive_transfers()
     plain = lower(f.completed)
-    assert "tile" in kernel_text(plain.kernels[0])
-    assert "tile" not in kernel_text(optimise(plain).kernels[0])
+    assert "tile" in kernel_text(plain.gpus.kernels[0])
+    assert "tile" not in kernel_text(optimise(plain).gpus.kernels[0])

@@ -69,14 +69,14 @@ def test_an_extent_is_at_least_0_where_conditions_do_not_say_that_it_is():
 
 def test_what_the_caller_keeps_on_the_gpu_stays_whole():
     function = _rows(G, N, N, assume="G <= N", memory=tm.GPU_MEMORY).show("lowered")
-    (kernel,) = function.kernels
+    (kernel,) = function.gpus.kernels
     extents = {array.name: [str(extent) for extent in array.extents] for array in kernel.arrays}
     assert extents == {"a": ["N", "M"], "o": ["N - G", "M"]}
 
 
 def test_launches_pass_what_the_first_element_depends_on():
     function = _rows(G, K, N, assume="G <= K and K <= N").show("lowered")
-    (kernel,) = function.kernels
+    (kernel,) = function.gpus.kernels
     assert kernel.params == ("M", "G", "K")  # and not N, which nothing there depends on any more
     assert {"a is held from [G, 0] on", "o is held from [G, 0] on"} <= set(kernel.documentation)
 

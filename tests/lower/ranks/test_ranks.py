@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -192,8 +193,8 @@ def test_what_is_in_one_array_is_distributed_alike():
     a.distribute_array([r, c], rank=r // 5)
     b.split(r, 5, q, r1)
     b.tag_distribute(q)
-    alike = f.completed.distributions["a"]
-    unlike = f.completed.with_(distributions={"a": alike, "b": Distribution((None,))})
+    alike = f.completed.ranks.distributions["a"]
+    unlike = f.completed.with_(ranks=replace(f.completed.ranks, distributions={"a": alike, "b": Distribution((None,))}))
     with pytest.raises(UnsupportedError, match="distribute both in the same way"):
         lower(unlike)
 
@@ -260,5 +261,5 @@ def test_the_coordinate_of_the_rank_is_passed_on_to_kernels():
     b.tag_gpu([i1], [j1])
     f.derive_transfers()
     function = lower(f.completed)
-    (kernel,), (launch,) = function.kernels, all_of(function, Launch)
+    (kernel,), (launch,) = function.gpus.kernels, all_of(function, Launch)
     assert kernel.params == ("N", "rank0") and [str(value) for value in launch.values] == ["N", "rank0"]

@@ -64,8 +64,10 @@ def _compiled(programs: Mapping[str, Script]) -> dict[str, tm.Kernel]:
 
 def _named(function: LoopFunction, name: str) -> LoopFunction:
     """A function, and its versions, under another name."""
-    versions = tuple(replace(v, function=_named(v.function, f"{name}_{v.function.name}")) for v in function.versions)
-    return replace(function, name=name, versions=versions)
+    versions = tuple(
+        replace(v, function=_named(v.function, f"{name}_{v.function.name}")) for v in function.companions.versions
+    )
+    return replace(function, name=name, companions=replace(function.companions, versions=versions))
 
 
 def _together(emitted: Sequence[Emitted]) -> Emitted:

@@ -25,13 +25,13 @@ def launched(of: KernelFunction, *values: int) -> LoopFunction:
 
 
 def parameters(f: LoopFunction) -> tuple[tuple[str, ...], list[int]]:
-    return f.kernels[0].params, [len(node.values) for node in walk(f.body) if isinstance(node, Launch)]
+    return f.gpus.kernels[0].params, [len(node.values) for node in walk(f.body) if isinstance(node, Launch)]
 
 
 def test_a_number_that_every_launch_passes_is_no_parameter() -> None:
     f = launched(each(store("y", var("k"), 1.0)), 3, 3)
     assert parameters(f) == (("N",), [1, 1])
-    (stored,) = (node for node in walk(f.kernels[0].body) if isinstance(node, Store))
+    (stored,) = (node for node in walk(f.gpus.kernels[0].body) if isinstance(node, Store))
     assert constant(stored.indices[0]) == 3
 
 
@@ -46,5 +46,5 @@ def test_a_name_that_means_something_else_inside_and_a_kernel_that_nothing_launc
     of = each(let("k", block(), store("y", var("k"), 1.0)))
     f = launched(of, *values)
     assert parameters(f) == (("N", "k"), [2] * len(values))
-    (stored,) = (node for node in walk(f.kernels[0].body) if isinstance(node, Store))
+    (stored,) = (node for node in walk(f.gpus.kernels[0].body) if isinstance(node, Store))
     assert isinstance(stored.indices[0], Iter)

@@ -49,7 +49,7 @@ def test_each_warp_multiplies_its_own_rows():
 
 
 def test_the_product_is_where_no_thread_is_left_out():
-    (kernel,) = loops().kernels
+    (kernel,) = loops().gpus.kernels
     tests = [each for each in walk(kernel.body) if isinstance(each, If) and any(map(is_product, walk(each.then)))]
     assert len(tests) == 1
     assert str(tests[0].condition).count("<=") == 3  # rows, columns and terms of the block
@@ -86,6 +86,6 @@ def test_a_kernel_is_shown_with_its_products():
 @pytest.mark.slow
 def test_products_of_factors_in_shared_memory_are_right():
     function = tp.product()[0].show("lowered")
-    assert any(map(is_product, walk(function.kernels[0].body)))
+    assert any(map(is_product, walk(function.gpus.kernels[0].body)))
     a, b = tp.numbers("float16", 16, 16, 32, seed=2)
     np.testing.assert_array_equal(run(function, a, b), tp.exact(a, b))

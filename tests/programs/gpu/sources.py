@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
-from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, OnGpus, ScalarArgument
 from tiramisu_py.toolchain import Kernel, compile_function
 
 N = Param("N")
@@ -101,7 +101,7 @@ def flip(
     x = ArrayArgument("x", ty.float32, (N,), is_input=True, is_output=False, device=device)
     y = ArrayArgument("y", ty.float32, (N,), is_input=False, is_output=True, device=device)
     a = ScalarArgument("a", ty.float32)
-    function = LoopFunction(name, ("N",), (a, x, y), (), Block(()), outputs=("y",), devices=1)
+    function = LoopFunction(name, ("N",), (a, x, y), (), Block(()), outputs=("y",), gpus=OnGpus(devices=1))
     context = isl.Context()
     space = isl.Space.create_from_names(context, set=[], params=["N"]).params()
     inputs = {"a": Input("a", ty.float32, (), scalar=True), "x": Input("x", ty.float32, (N,), **(facts or {}))}

@@ -31,7 +31,7 @@ from tests.programs.loop_ir.short_names import (
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.ir import Barrier, Block, Comment, Deferred, If, LoopFunction, Store
+from tiramisu_py.ir import Barrier, Block, Comment, Deferred, If, LoopFunction, OnGpus, Store
 from tiramisu_py.program.loops import Unroll
 
 N, M, K, R, C = (size(name) for name in "NMKRC")
@@ -100,4 +100,6 @@ def matmul(deferred: bool = False, pad: int = 1) -> LoopFunction:
         kernels=(product,), devices=1,
     )  # fmt: skip
     multiples = tuple((Binary("==", number(s % 16), number(0), int64), f"{s} % 16 == 0") for s in (N, M, K))
-    return LoopFunction(f.name, f.params, f.arguments, multiples, f.body, kernels=f.kernels, devices=1)
+    return LoopFunction(
+        f.name, f.params, f.arguments, multiples, f.body, gpus=OnGpus(kernels=f.gpus.kernels, devices=1)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.programs.loop_ir.short_names import number
+from tests.programs.loop_ir.short_names import in_parts, number
 from tests.toolchain.conftest import Written, written
 from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.types import DType, float32, int64
@@ -64,7 +64,7 @@ def on_ranks(
     outputs = tuple(a.name for a in arguments if isinstance(a, ArrayArgument) and a.is_output)
     return LoopFunction(
         name, tuple(params.split()), tuple(arguments), fields.pop("preconditions", ()), Block(body), outputs=outputs,
-        grid=extents, **fields,
+        grid=extents, **in_parts(fields),
     )  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param, as_expr
 from tiramisu_py.algorithm.operators import Operator
@@ -10,10 +13,13 @@ from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
     Block,
+    CallOptions,
     For,
+    Labels,
     Load,
     LoopFunction,
     Node,
+    OnGpus,
     Private,
     Scalar,
     ScalarArgument,
@@ -93,4 +99,13 @@ def function(
     name: str, params: str, arguments: list[ArrayArgument | ScalarArgument], *body: Node, **fields: object
 ) -> LoopFunction:
     """A function over parameters named in a string."""
-    return LoopFunction(name, tuple(params.split()), tuple(arguments), (), Block(body), **fields)  # type: ignore[arg-type]
+    return LoopFunction(name, tuple(params.split()), tuple(arguments), (), Block(body), **in_parts(fields))
+
+
+def in_parts(fields: dict[str, object]) -> dict[str, Any]:
+    """Fields of a function, those of its parts by their own names, in these parts."""
+    parts: dict[str, Any] = {"gpus": OnGpus(), "options": CallOptions(), "labels": Labels()}
+    for name, value in fields.items():
+        part = next((part for part, of in parts.items() if name in of.__dataclass_fields__), None)
+        parts |= {name: value} if part is None else {part: replace(parts[part], **{name: value})}
+    return parts

@@ -235,7 +235,7 @@ def test_elements_that_cp_async_cannot_copy_go_through_registers() -> None:
 def test_a_copy_that_needs_more_barriers_than_there_are_is_refused() -> None:
     def later(program: Program) -> Program:
         copy = program.statements["A_shared"]
-        return program.with_statement(replace(copy, deferred=copy.deferred + 1))
+        return program.with_statement(replace(copy, link=replace(copy.link, deferred=copy.link.deferred + 1)))
 
     s = tiles(3, 3)
     s.f.apply(ByHand("complete later", later))

@@ -133,13 +133,13 @@ def test_the_interpreter_packs_first(seed: int) -> None:
 
 def test_packing_needs_only_the_sizes_on_which_it_depends() -> None:
     kernel = product(assume="N >= M and M >= 2 and K >= 1").f.compile()
-    packing = kernel.function.packs[0]
+    packing = kernel.function.companions.packs[0]
     assert packing.params == ("M", "K")
     assert {words for _, words in packing.preconditions} == {"M >= 2", "K >= 1"}
     with pytest.raises(tm.ArgumentError, match="mm_pack_B needs M >= 2"):
         kernel.pack("B", numbers(3, 1))
     computed = padded(assume="N >= 1").f.compile()
-    assert computed.function.packs[0].params == ("M", "K")
+    assert computed.function.companions.packs[0].params == ("M", "K")
     a, b = numbers(2, 5), numbers(5, 3, dtype=np.int8)
     np.testing.assert_array_equal(computed(a, computed.pack("B", b)), a @ b - b.sum(axis=0, dtype=np.int32))
 
@@ -206,7 +206,7 @@ def test_a_file_keeps_it(tmp_path) -> None:
     s.f.save(tmp_path / "mm.json")
     loaded = tm.load(tmp_path / "mm.json")
     assert loaded.commands == s.f.commands
-    assert [pack.name for pack in loaded.show("lowered").packs] == ["mm_pack_B"]
+    assert [pack.name for pack in loaded.show("lowered").companions.packs] == ["mm_pack_B"]
 
 
 C_PROGRAM = r"""

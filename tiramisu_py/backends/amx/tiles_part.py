@@ -94,4 +94,4 @@ def _sign(dtype: DType) -> str:
 
 def _bodies(function: LoopFunction) -> Iterator[LoopFunction]:
     yield function
-    yield from (version.function for version in function.versions)
+    yield from (version.function for version in function.companions.versions)

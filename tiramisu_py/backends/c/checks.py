@@ -46,7 +46,7 @@ def factors(extent: Expr) -> list[Expr]:
 
 def largest_size(function: LoopFunction) -> str:
     """The largest parameter that is accepted: index arithmetic on it, with the function's literals, fits in 64 bits."""
-    bodies = [function.body, *(kernel.body for kernel in function.kernels)]
+    bodies = [function.body, *(kernel.body for kernel in function.gpus.kernels)]
     parts = (e for body in bodies for e in _index_arithmetic(body))
     literals = [abs(e.value) for e in parts if isinstance(e, Const) and is_index(e.dtype)]
     limit = 2**62 // max([*literals, 1])
@@ -195,7 +195,9 @@ def declared_sizes(function: LoopFunction, scope: Scope) -> Lines:
     """The declarations of the functions that tell callers how large the arrays are that a function packs."""
     lines: Lines = []
     for array in _packed(function):
-        said = f"The bytes of {array.name}, an array for {function.packs_for}; -1 where no memory has as many."
+        said = (
+            f"The bytes of {array.name}, an array for {function.companions.packs_for}; -1 where no memory has as many."
+        )
         lines += [cgen.LineComment(said), cgen.Statement(_size_function(function, scope, array)), cgen.Line()]
     return lines
 
@@ -215,12 +217,12 @@ def defined_sizes(function: LoopFunction, scope: Scope) -> Lines:
 
 def _packed(function: LoopFunction) -> list[ArrayArgument]:
     arrays = (argument for argument in function.arguments if isinstance(argument, ArrayArgument))
-    return [array for array in arrays if array.is_output] if function.packs_for else []
+    return [array for array in arrays if array.is_output] if function.companions.packs_for else []
 
 
 def _size_function(function: LoopFunction, scope: Scope, array: ArrayArgument) -> str:
     params = ", ".join(f"int64_t {scope.names[param]}" for param in function.params) or "void"
-    return f"int64_t {function.packs_for}_{array.name}_bytes({params})"
+    return f"int64_t {function.companions.packs_for}_{array.name}_bytes({params})"
 
 
 def _words(text: str) -> str:

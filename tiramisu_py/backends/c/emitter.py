@@ -58,7 +58,7 @@ class Source:
         self.name = function.name
         arguments = [argument.name for argument in function.arguments]
         coordinates = function.grid.coordinates if function.grid else ()
-        bodies = [function.body, *(version.function.body for version in function.versions)]
+        bodies = [function.body, *(version.function.body for version in function.companions.versions)]
         found = {name for body in bodies for name in names(body)}
         inside = sorted({*found, *coordinates} - {*function.params, *arguments})
         self.log = traces.log_of(function)
@@ -85,7 +85,7 @@ class Source:
         lines: Lines = [cgen.Line(f"#ifndef {guard}"), cgen.Line(f"#define {guard}"), cgen.Line()]
         included = [*(header for part in self.host_parts for header in part.headers), "stdbool.h", "stdint.h"]
         lines += [*map(cgen.Include, included), cgen.Line()]
-        own = [f"{pack.name}.h" for pack in self.function.packs]
+        own = [f"{pack.name}.h" for pack in self.function.companions.packs]
         lines += [*(cgen.Include(file, system=False) for file in own), *([cgen.Line()] if own else [])]
         lines += self._half_types()
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line('extern "C" {'), cgen.Line("#endif"), cgen.Line()]
@@ -115,7 +115,7 @@ class Source:
         ]
 
     def _documentation(self) -> list[str]:
-        given = [" ".join(line.split()) for line in self.function.documentation]
+        given = [" ".join(line.split()) for line in self.function.labels.documentation]
         result = "Returns 0, or not: 1 a size or condition, 2 too large, 3 a null pointer, 4 overlap, 5 no memory."
         codes = [line for part in self.host_parts for line in part.documentation()]
         return [*given, result, *codes, *(line for part in self.host_parts for line in part.places())]
@@ -140,7 +140,9 @@ class Source:
     def source(self) -> str:
         """The definitions."""
         main = self._main()  # first: printing it collects the vector types
-        lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
+        lines: Lines = [
+            cgen.LineComment(line) for line in self._documentation()[: len(self.function.labels.documentation)]
+        ]
         included = [f"{self.name}.h", *(file.name for file in self.runtime if file.included)]
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:

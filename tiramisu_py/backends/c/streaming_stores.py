@@ -80,7 +80,7 @@ def _lanes(index: Expr) -> int:
 
 def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
     """The header for a function with such stores or with prefetches."""
-    bodies = [function.body, *(version.function.body for version in function.versions)]
+    bodies = [function.body, *(version.function.body for version in function.companions.versions)]
     if not any(uses_streams(body) or Prefetch in contents(body) for body in bodies):
         return ()
     return packaged("c", RUNTIME)
@@ -92,6 +92,10 @@ class Stream(cgen.Statement):
 
 class _Arrived(cgen.Statement):
     """A wait of a thread for its non-temporal stores."""
+
+
+class _Asked(cgen.Statement):
+    """A prefetch."""
 
 
 def past_caches(node: Store, alignment: Alignment) -> WholeStore | None:
@@ -118,6 +122,19 @@ def waiting_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
         followed = isinstance(line, _Arrived) or (followed and isinstance(line, Stream | cgen.LineComment))
         kept.append(line)
     return kept[::-1]
+
+
+def prefetching_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
+    """The lines of a block, each place prefetched once: unrolled iterations that overlap ask for the same rows."""
+    asked: set[str] = set()
+    kept: list[cgen.Generable] = []
+    for line in lines:
+        if isinstance(line, _Asked):
+            if line.text in asked:
+                continue
+            asked.add(line.text)
+        kept.append(line)
+    return kept
 
 
 def is_outermost(node: For, scope: Scope) -> bool:
@@ -172,7 +189,7 @@ def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
         apart.append(lanes * step - 1)
     places = [first if k == 0 else simplified(Binary("+", first, number(k), int64)) for k in apart]
     found = (call("TM_PREFETCH", array.name, scalars.text(place), str(node.locality)).text for place in places)
-    return [cgen.Statement(text) for text in found]
+    return [_Asked(text) for text in found]
 
 
 def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
@@ -182,7 +199,7 @@ def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
         return []  # indices made of vectors already
     scalars, array = Scalars(scope), scope.arrays[node.buffer]
     place = scalars.text(array.flat(first))
-    return [cgen.Statement(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
+    return [_Asked(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
 
 
 # -- which addresses are aligned
@@ -282,7 +299,9 @@ def _residue(e: Expr, modulus: int, known: Mapping[str, Residue]) -> int | None:
 def chooses(function: LoopFunction, scope: Scope, alignment: Alignment) -> str:
     """The condition in C under which a call uses non-temporal stores."""
     scalars = Scalars(scope)
-    bound = "TM_CACHED" if function.nontemporal_above is None else f"INT64_C({function.nontemporal_above})"
+    bound = (
+        "TM_CACHED" if function.options.nontemporal_above is None else f"INT64_C({function.options.nontemporal_above})"
+    )
     used = names(function.body)
     arrays = [scope.arrays[name] for name in alignment.arrays if name in used]
     held = " + ".join(_bytes(array, scalars) for array in arrays) or "INT64_C(0)"

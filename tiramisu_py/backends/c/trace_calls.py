@@ -23,7 +23,7 @@ _NONE = -1
 
 def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
     """The header that a traced function includes."""
-    return packaged("c", LOG_HEADER) if function.traced else ()
+    return packaged("c", LOG_HEADER) if function.options.traced else ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Log:
 
 def log_of(function: LoopFunction) -> Log:
     """The log of a function."""
-    return Log(function.name, function.traced)
+    return Log(function.name, function.options.traced)
 
 
 def traced(statements: Statements, node: Traced, scope: Scope) -> Lines:

@@ -45,7 +45,7 @@ class Versions:
     def special(self) -> Lines:
         """The calls of the versions for some calls."""
         lines: Lines = []
-        for version in self.function.versions:
+        for version in self.function.companions.versions:
             chosen = " && ".join(self._has(name, value) for name, value in version.sizes)
             condition = arithmetic.conjunction(version.conditions)
             if condition is not None:
@@ -124,7 +124,7 @@ class Versions:
 
 def own_names(function: LoopFunction) -> list[str]:
     """The names of the versions of a function."""
-    bodies = [function, *(version.function for version in function.versions)]
+    bodies = [function, *(version.function for version in function.companions.versions)]
     streaming = [each.name for each in bodies if streams.uses_streams(each.body)]
     names = [f"{name}_{version}" for name in streaming for version in (STREAMING, ORDINARY)]
     return [*names, *(each.name for each in bodies[1:])]

@@ -220,7 +220,7 @@ def page_locks(function: LoopFunction, scope: Scope) -> Lines:
     """The calls that page-lock the caller's arrays that are copied to or from GPUs, if that is asked for."""
     copied = {name for node in walk(function.body) if isinstance(node, Copy) for name in _host_ends(node)}
     lines: Lines = []
-    for argument in function.arguments if function.page_lock else ():
+    for argument in function.arguments if function.gpus.page_lock else ():
         if isinstance(argument, ArrayArgument) and argument.device is None and argument.name in copied:
             name, text = scope.names[argument.name], Scalars(scope).text
             sizes = ", ".join(map(text, argument.extents)) or "1"
@@ -230,7 +230,7 @@ def page_locks(function: LoopFunction, scope: Scope) -> Lines:
 
 def shared_memories(function: LoopFunction, kernels: Mapping[str, str]) -> Lines:
     """Calls that ask whether devices have the shared memory that launches will ask for; `kernels` are names in C."""
-    found = {kernel.name: shared_memory(kernel) for kernel in function.kernels}
+    found = {kernel.name: shared_memory(kernel) for kernel in function.gpus.kernels}
     launched = {(n.kernel, n.device): None for n in walk(function.body) if isinstance(n, Launch)}
     return [
         tried("tm_gpu_shared", str(device), kernels[name], str(found[name].bytes), f'"{found[name].words}"')

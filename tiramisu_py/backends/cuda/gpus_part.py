@@ -11,7 +11,7 @@ from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.part import Agreement, HostPart, HostParts, Lines, Printer
 from tiramisu_py.backends.c.runtime_files import RuntimeFile
-from tiramisu_py.backends.cuda.devices import Devices, device_addresses, page_locks, shared_memories
+from tiramisu_py.backends.cuda.devices import Devices, device_addresses, page_locks, shared_memories, tried
 from tiramisu_py.backends.cuda.kernel_text import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
 from tiramisu_py.ir import (
@@ -126,13 +126,13 @@ class GpusPart(HostPart):
 
     def _where_begun(self, call: str) -> str:
         """A call of the runtime, made only if this call uses GPUs."""
-        return call if self.function.gpu_where is None else f"gpu == NULL ? 0 : {call}"
+        return call if self.function.gpus.where is None else f"gpu == NULL ? 0 : {call}"
 
     def array_faults(self, array: ArrayArgument) -> list[tuple[str, str]]:
         """The caller's arrays that a device addresses must be aligned if kernels load several elements at once."""
         if (array.device is None and not array.mapped) or not uses_vectors(self.function):
             return []
-        widest = self.function.gpu.widest
+        widest = self.function.gpus.kind.widest
         words = f"must begin at a multiple of {widest} bytes, as whole arrays of a GPU do"
         return [(f"(uintptr_t){self.names[array.name]} % {widest} != 0", words)]
 
@@ -143,7 +143,7 @@ class GpusPart(HostPart):
         return [cgen.Statement("tm_gpu_call *gpu = NULL"), *begun]
 
     def _alone(self) -> Lines:
-        where = self.function.gpu_where
+        where = self.function.gpus.where
         begin = f"tm_gpu_begin(&gpu, &{self.name}_program, {self.name}_first_device)"
         if where is None:
             return [cgen.Statement(f"TM_TRY({begin})")]
@@ -153,8 +153,8 @@ class GpusPart(HostPart):
 
     def _agreeing(self, agreement: Agreement) -> Lines:
         """Begins the work where the callers agree on errors; a device that fails to begin is such an error."""
-        name, where = self.name, self.function.gpu_where
-        choice = f"&{name}_program, {name}_first_device, local, {max(self.function.devices, 1)}, &tm_first"
+        name, where = self.name, self.function.gpus.where
+        choice = f"&{name}_program, {name}_first_device, local, {max(self.function.gpus.devices, 1)}, &tm_first"
         failed = f"{agreement.wrong} = {name}_end(gpu, tm_began), gpu = NULL"
         here = "" if where is None else f" && ({Scalars(self.scope).text(where)})"
         begun: Lines = [
@@ -175,8 +175,10 @@ class GpusPart(HostPart):
         return [cgen.Statement(f"tm_gpu_trace(gpu, {self.log.place})")]
 
     def prepare(self) -> Lines:
-        """Asks for shared memory, finds the caller's arrays that GPUs address, and page-locks others, if wanted."""
+        """Asks for graphs and shared memory, finds the caller's arrays that GPUs address, and page-locks others."""
+        graphs: Lines = [tried("tm_gpu_graphs")] if self.function.gpus.graphs else []
         return [
+            *graphs,
             *shared_memories(self.function, self.kernels),
             *device_addresses(self.function, self.scope),
             *page_locks(self.function, self.scope),
@@ -196,8 +198,8 @@ class GpusPart(HostPart):
 
     def printers(self, statements: Statements) -> Mapping[type | Memory, Printer]:
         """Launches, copies, events, and the memory of devices."""
-        kernels = {kernel.name: (self.kernels[kernel.name], kernel) for kernel in self.function.kernels}
-        devices = Devices(statements, kernels, may_be_idle=self.function.gpu_where is not None)
+        kernels = {kernel.name: (self.kernels[kernel.name], kernel) for kernel in self.function.gpus.kernels}
+        devices = Devices(statements, kernels, may_be_idle=self.function.gpus.where is not None)
         found: dict[type | Memory, Printer] = dict.fromkeys((Launch, Copy, Record, Await), devices.emit)
         found |= {Events: devices.events, MemoryBlock: devices.block, BeginArray: devices.begin}
         return found | {memory: devices.allocate for memory in Memory if memory is not Memory.HOST}
@@ -205,4 +207,4 @@ class GpusPart(HostPart):
 
 def uses_vectors(function: LoopFunction) -> bool:
     """Whether a kernel may load or store several elements at once, which must be aligned."""
-    return any(isinstance(e, Ramp) for kernel in function.kernels for e in all_expressions(kernel.body))
+    return any(isinstance(e, Ramp) for kernel in function.gpus.kernels for e in all_expressions(kernel.body))

@@ -45,7 +45,7 @@ _LOGGING = f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n'
 
 def uses_gpu(function: LoopFunction) -> bool:
     """Whether a function uses a GPU."""
-    return bool(function.kernels) or any(map(_is_of_gpu, walk(function.body)))
+    return bool(function.gpus.kernels) or any(map(_is_of_gpu, walk(function.body)))
 
 
 def _is_of_gpu(node: Node) -> bool:
@@ -56,21 +56,21 @@ def _is_of_gpu(node: Node) -> bool:
 
 def device_sources(function: LoopFunction) -> dict[str, str]:
     """The files of a function that uses GPUs, besides those of its host part."""
-    files = (function.gpu.header_file, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
+    files = (function.gpus.kind.header_file, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
     runtime = {path.name: path.read_text(encoding="utf-8") for path in files}
-    if function.traced:
+    if function.options.traced:
         runtime |= {path.name: path.read_text(encoding="utf-8") for path in TRACE_HEADERS}
         runtime |= {path.name: f"{_LOGGING}{runtime[path.name]}" for path in RUNTIME_SOURCES}
-    kernels = {f"{function.name}.cu": emit_kernels(function)} if function.kernels else {}
+    kernels = {f"{function.name}.cu": emit_kernels(function)} if function.gpus.kernels else {}
     return {**kernels, **runtime}
 
 
 def kernel_names(function: LoopFunction) -> Mapping[str, str]:
     """The CUDA name of each kernel: its own name, prefixed with the function's name unless it already is."""
     prefix = f"{function.name}_"
-    whole = [k.name for k in function.kernels if k.name.startswith(prefix)]
-    short = {name for name in whole if name.removeprefix(prefix) not in {k.name for k in function.kernels}}
-    wanted = {k.name: k.name if k.name in short else prefix + k.name for k in function.kernels}
+    whole = [k.name for k in function.gpus.kernels if k.name.startswith(prefix)]
+    short = {name for name in whole if name.removeprefix(prefix) not in {k.name for k in function.gpus.kernels}}
+    wanted = {k.name: k.name if k.name in short else prefix + k.name for k in function.gpus.kernels}
     taken = [f"{function.name}{part}" for part in ("_end", "_program", "_use_device", "_first_device", "_images")]
     found = c_names(wanted.values(), function.name, [*taken, *CUDA_WORDS])
     return {name: found[c_name] for name, c_name in wanted.items()}
@@ -78,16 +78,16 @@ def kernel_names(function: LoopFunction) -> Mapping[str, str]:
 
 def emit_kernels(function: LoopFunction) -> str:
     """The text of ``<name>.cu``."""
-    header = PurePath(function.gpu.header).name
+    header = PurePath(function.gpus.kind.header).name
     lines = [cgen.LineComment(f"The kernels of {function.name}."), cgen.Include(header, system=False)]
-    for kernel in function.kernels:
+    for kernel in function.gpus.kernels:
         lines += [cgen.Line(), *KernelSource(function, kernel).lines()]
     return text(cgen.Module(lines))
 
 
 def signatures(function: LoopFunction) -> tuple[KernelSignature, ...]:
     """The signatures of the kernels, in the order of their numbers."""
-    return tuple(KernelSource(function, kernel).signature() for kernel in function.kernels)
+    return tuple(KernelSource(function, kernel).signature() for kernel in function.gpus.kernels)
 
 
 class KernelSource:

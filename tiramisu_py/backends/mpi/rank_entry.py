@@ -138,7 +138,7 @@ class RankEntry:
     def begin(self, check: str, used: frozenset[str]) -> Lines:
         """Everything before the body; `check` is the call of the function's check."""
         name = self.function.name
-        on_gpu = self.function.gpu_where
+        on_gpu = self.function.gpus.where
         used = used if on_gpu is None else used | {e.name for e in walk(on_gpu) if isinstance(e, Iter | Param)}
         begun = f'tm_mpi_begin(&mpi, "{name}", comm, {name}_error, sizeof {name}_error)'
         return [

@@ -56,7 +56,7 @@ class RanksPart(HostPart):
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
         """The runtime of messages, and of the collective calls that the function makes."""
-        pin, function = self.function.pin, self.function
+        pin, function = self.function.options.pin, self.function
         return (
             *packaged(FOLDER, entry.RUNTIME),
             *packaged(FOLDER, *entry.FURTHER, included=False),
@@ -92,7 +92,7 @@ class RanksPart(HostPart):
 
     def checked(self) -> Lines:
         """This rank's turn, if the threads of the ranks of one machine take turns."""
-        pin = self.function.pin
+        pin = self.function.options.pin
         if pin is None or not pin.takes_turns:
             return []
         return [cgen.Statement("const tm_mpi_near tm_near = tm_mpi_find_near(&mpi)")]

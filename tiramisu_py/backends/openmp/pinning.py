@@ -17,15 +17,15 @@ RUNTIME = "tm_threads.h"
 
 def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
     """The header that a function with pinned threads includes."""
-    return () if function.pin is None else packaged("c", RUNTIME)
+    return () if function.options.pin is None else packaged("c", RUNTIME)
 
 
 def pinned(function: LoopFunction, name: str, parts: HostParts) -> Lines:
     """Lines after the checks of a function, which pin its threads until it ends."""
-    if function.pin is None:
+    if function.options.pin is None:
         return []
     failed = f'{name}_fail(tm_pins_held.fault, "{function.title}: %s", tm_pins_held.words)'
-    pin = f"tm_pin(&tm_pins_held, &{_pinning(function.pin, parts.agreement)}, {_is_parallel(function)})"
+    pin = f"tm_pin(&tm_pins_held, &{_pinning(function.options.pin, parts.agreement)}, {_is_parallel(function)})"
     return [cgen.Statement("TM_PINNED tm_pins tm_pins_held = {0}"), parts.fails(pin, failed)]
 
 

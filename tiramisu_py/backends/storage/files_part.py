@@ -32,7 +32,7 @@ _QUEUES = {STORES: "TM_FILE_STORES", LOADS: "TM_FILE_LOADS"}
 
 def uses_files(function: LoopFunction) -> bool:
     """Whether a function keeps arrays in files."""
-    bodies = (function.body, *(version.function.body for version in function.versions))
+    bodies = (function.body, *(version.function.body for version in function.companions.versions))
     return any(isinstance(node, Allocate) and node.memory is Memory.FILE for body in bodies for node in walk(body))
 
 
@@ -59,7 +59,7 @@ class FilesPart(HostPart):
         """The runtime of the queues."""
         header, *others = RUNTIME
         *files, source = (*packaged("storage", header), *packaged("storage", *others, included=False))
-        if self.function.traced:
+        if self.function.options.traced:
             source = replace(source, text=f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n{source.text}')
         return (*files, source)
 

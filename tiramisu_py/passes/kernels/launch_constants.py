@@ -31,10 +31,10 @@ class LaunchConstants(FunctionPass):
 def with_literals(function: LoopFunction) -> LoopFunction:
     """The function without kernel parameters for which every launch passes the same number."""
     launches = [*of_kind(function.body, Launch)]
-    known = {kernel.name: _literals(kernel, launches) for kernel in function.kernels}
+    known = {kernel.name: _literals(kernel, launches) for kernel in function.gpus.kernels}
     if not any(known.values()):
         return function
-    params = {kernel.name: kernel.params for kernel in function.kernels}
+    params = {kernel.name: kernel.params for kernel in function.gpus.kernels}
 
     def host(node: Node) -> Node:
         if isinstance(node, Launch):
@@ -43,8 +43,8 @@ def with_literals(function: LoopFunction) -> LoopFunction:
             node = replace(node, values=(*kept, *node.values[len(own) :]))
         return with_children(node, host)
 
-    kernels = tuple(_with(kernel, known[kernel.name]) for kernel in function.kernels)
-    return replace(function, body=host(function.body), kernels=kernels)
+    kernels = tuple(_with(kernel, known[kernel.name]) for kernel in function.gpus.kernels)
+    return replace(function, body=host(function.body), gpus=replace(function.gpus, kernels=kernels))
 
 
 def _literals(kernel: KernelFunction, launches: list[Launch]) -> dict[str, Expr]:

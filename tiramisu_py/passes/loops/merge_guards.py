@@ -22,7 +22,7 @@ class MergeHostGuards(FunctionPass):
     """
 
     def apply(self, what: LoopFunction, about: About) -> LoopFunction:
-        return replace(what, body=merged(what.body)) if what.grid or what.kernels else what
+        return replace(what, body=merged(what.body)) if what.grid or what.gpus.kernels else what
 
 
 @dataclass(frozen=True)

@@ -46,13 +46,15 @@ class WalkBundles(FunctionPass):
     """
 
     def apply(self, what: LoopFunction, about: About) -> LoopFunction:
-        kernels = tuple(_in_kernel(what, each) for each in what.kernels)
+        kernels = tuple(_in_kernel(what, each) for each in what.gpus.kernels)
         found = all_dealt(what.body)
         if not found:
-            return replace(what, kernels=kernels)
+            return replace(what, gpus=replace(what.gpus, kernels=kernels))
         flat = _in_a_row(what.body, found, host_shapes(what))
         body = _walked(with_temporaries(what.body, flat), about.taken, flat)
-        return replace(what, arguments=with_shapes(what.arguments, flat), body=body, kernels=kernels)
+        return replace(
+            what, arguments=with_shapes(what.arguments, flat), body=body, gpus=replace(what.gpus, kernels=kernels)
+        )
 
 
 def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction:

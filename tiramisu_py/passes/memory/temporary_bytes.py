@@ -58,7 +58,7 @@ def temporary_bytes(function: LoopFunction, params: Mapping[str, int], threads: 
 
 def moments(function: LoopFunction, params: Mapping[str, int], threads: int = 1) -> tuple[Moment, ...]:
     """The memory that temporaries hold over a call, as `temporary_bytes` counts it: each change begins a new moment."""
-    for version in function.versions:
+    for version in function.companions.versions:
         fits = all(name in params and params[name] == value for name, value in version.sizes)
         if fits and not version.conditions:
             return moments(version.function, params, threads)

@@ -78,9 +78,9 @@ def _apart(indices: Iterable[Expr]) -> bool:
 
 def remarks(function: LoopFunction) -> tuple[str, ...]:
     """Vector code that runs lane by lane, as sentences: the array that is stored, and the remark above its store."""
-    bodies = [function.body, *(kernel.body for kernel in function.kernels)]
+    bodies = [function.body, *(kernel.body for kernel in function.gpus.kernels)]
     own = (said for body in bodies for said in _said(body))
-    others = (said for version in function.versions for said in remarks(version.function))
+    others = (said for version in function.companions.versions for said in remarks(version.function))
     return tuple(dict.fromkeys((*own, *others)))
 
 

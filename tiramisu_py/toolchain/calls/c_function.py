@@ -68,7 +68,7 @@ class CFunction:
         passed += [call.params[name] for name in self.function.params]
         passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
         traffic = self._run(call, passed)
-        if self.function.traced:
+        if self.function.options.traced:
             log = read_log(self.library.loaded, self.function.name)
             return log if traffic is None else replace(log, traffic=traffic)
         return None if traffic is None else LastCall(self.function.name, traffic=traffic)

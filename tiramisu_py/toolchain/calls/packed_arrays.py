@@ -59,7 +59,7 @@ class Packing:
 
     def fitting(self, name: str, given: object) -> PackedArray:
         """The argument `name`, if it was packed for this kernel; raises `ArgumentError`."""
-        wanted = self.functions[name].packs_for
+        wanted = self.functions[name].companions.packs_for
         if not isinstance(given, PackedArray):
             raise ArgumentError(f'{name} is passed packed: pass {wanted}.pack("{name}", {name})')
         if given.name != name:
@@ -77,7 +77,7 @@ def packing_of(function: LoopFunction, keys: Mapping[str, str], verified: bool) 
 
     If declared facts are `verified`, arrays of which they were only trusted are not taken.
     """
-    functions = {source_of(pack).name: pack for pack in function.packs}
+    functions = {source_of(pack).name: pack for pack in function.companions.packs}
     ending = "" if verified else ", unverified"
     return Packing(functions, {name: f"{keys[pack.name]}{ending}" for name, pack in functions.items()})
 

@@ -77,9 +77,9 @@ def _new_array(
         made = unified_allocated(argument, shape, arguments.device)
         made[...] = 0
         return made
-    in_turn = function.pin is not None and function.pin.takes_turns
+    in_turn = function.options.pin is not None and function.options.pin.takes_turns
     turn = ranks.turn(comm) if ranks is not None and in_turn else Turn()
-    return touch.empty(name, shape, np.dtype(argument.dtype.numpy), function.pin, turn)
+    return touch.empty(name, shape, np.dtype(argument.dtype.numpy), function.options.pin, turn)
 
 
 def _shape(name: str, argument: ArrayArgument, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -105,17 +105,17 @@ def _threads(function: LoopFunction, threads: int, touch: FirstTouch) -> Iterato
     cpus = allowed_cpus()
     allowed = f"cpu{'s' if len(cpus) > 1 else ''} {listed(cpus)}"
     counted = f"{threads} thread{'s' if threads > 1 else ''}"
-    if function.pin is None:
+    if function.options.pin is None:
         yield f"{counted}, not pinned: the system moves them on {allowed}"
         return
-    if function.pin.takes_turns:
+    if function.options.pin.takes_turns:
         yield f"{counted} of each rank, pinned to the node of its number on its machine; {allowed} here"
     else:
-        found = touch.cpus(function.pin, threads, Turn())
+        found = touch.cpus(function.options.pin, threads, Turn())
         if isinstance(found, str):
-            yield f"{counted}, pinned {function.pin}: a call is refused, {found}"
+            yield f"{counted}, pinned {function.options.pin}: a call is refused, {found}"
             return
-        yield f"{counted}, pinned ({function.pin}) to cpu {', '.join(map(str, found))}, in this order"
+        yield f"{counted}, pinned ({function.options.pin}) to cpu {', '.join(map(str, found))}, in this order"
         if threads > len(set(found)):
             yield f"  {threads} threads share {len(set(found))} of them in turn, each waiting for the others"
     if len(cpus) == 1:

@@ -90,7 +90,7 @@ class StoragePart:
 
 def storage_of(function: LoopFunction, given: object, seed: int | None, timing: str | None) -> StoragePart | None:
     """The storage of a function that keeps values in files; None for one that does not. Raises `ArgumentError`."""
-    bodies = [function.body, *(version.function.body for version in function.versions)]
+    bodies = [function.body, *(version.function.body for version in function.companions.versions)]
     nodes = [node for body in bodies for node in walk(body)]
     if not any(isinstance(node, Allocate) and node.memory is Memory.FILE for node in nodes):
         if given is not None:
