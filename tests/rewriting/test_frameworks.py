@@ -76,6 +76,43 @@ def test_a_function_is_an_operator_of_pytorch_with_gradients(torch: Any) -> None
     torch.testing.assert_close(compiled(x), torch.softmax(x * x, 1).sum())
 
 
+@pytest.mark.parametrize("name", ["softmax", "rod"])
+def test_operators_forwards_and_backwards_pass_every_check_of_pytorch(torch: Any, name: str) -> None:
+    from tiramisu_py.torch.functions import new_number, registered  # noqa: PLC0415
+
+    calls, number = FrameworkCalls(tm.vjp(programs.PROGRAMS[name]())), new_number()
+    forwards = registered(calls, number)
+    shape, given = ((3, 4), {}) if name == "softmax" else ((6,), {"T": 3})
+    tensors = [torch.rand(shape, dtype=torch.float64, requires_grad=True) for _ in calls.inputs]
+    params = calls.sizes([shape] * len(tensors), given)
+    sizes = [params[each] for each in calls.params]
+    assert set(torch.library.opcheck(forwards, (tensors, sizes)).values()) == {"SUCCESS"}
+    made = [each.detach() for each in forwards(tensors, sizes)]
+    pool = {**dict(zip(calls.inputs, tensors, strict=True)), **dict(zip(calls.made, made, strict=True))}
+    saved = [pool[each].detach() for each in calls.needed]
+    weights = [torch.rand_like(made[calls.made.index(each)]) for each in calls.weights]
+    backwards = getattr(torch.ops.tiramisu_py, f"{calls.name}_{number}_backward").default
+    assert set(torch.library.opcheck(backwards, ([*saved, *weights], sizes)).values()) == {"SUCCESS"}
+
+
+def test_a_second_derivative_through_pytorch_is_refused_by_name(torch: Any) -> None:
+    from tiramisu_py.torch import function  # noqa: PLC0415
+
+    soft = function(tm.vjp(programs.PROGRAMS["softmax"]()))
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(soft(x).square().sum(), x, create_graph=True)
+    with pytest.raises(tm.UnsupportedError, match=r"second derivative of .* differentiate twice before: tm\.vjp"):
+        torch.autograd.grad(first.sum(), x)
+
+
+def test_a_tensor_that_is_elsewhere_is_refused(torch: Any) -> None:
+    from tiramisu_py.torch import function  # noqa: PLC0415
+
+    soft = function(tm.vjp(programs.PROGRAMS["softmax"]()))
+    with pytest.raises(tm.ArgumentError, match=r"is on meta, and softmax runs on cores: give x\.cpu\(\)"):
+        soft(torch.empty(3, 4, dtype=torch.float64, device="meta"))
+
+
 def test_a_tensor_that_is_changed_before_the_backward_is_refused_by_pytorch(torch: Any) -> None:
     from tiramisu_py.torch import function  # noqa: PLC0415
 

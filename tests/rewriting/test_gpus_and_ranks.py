@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from benchmarks.gpu import gradients
+from benchmarks.gradients.on_gpus import on_gpu
 from benchmarks.gradients.programs import PROGRAMS
 from tests.mpi.shared_work import ready
 from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.rewriting.judging import listed
 from tests.selection import covering
-from tiramisu_py.queries import Declared, accesses, chosen_by_values
 from tiramisu_py.toolchain.compilers.cache import open_cache
 from tiramisu_py.toolchain.compilers.images import Architecture
 from tiramisu_py.toolchain.compilers.mpi import mpi4py
 from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
-i, j, i1, q, block, thread = tm.iters("i j i1 q block thread")
+i, j, i1, q = tm.iters("i j i1 q")
 #: The threads of a block, and the rows of a rank: neither divides all sizes.
 THREADS, ROWS, RANKS = 4, 2, 3
 
@@ -35,27 +36,6 @@ def step_and_arguments(name: str) -> tuple[tm.Function, dict[str, Any]]:
     given = program.arguments(program.small)
     (value,) = listed(f.evaluate(**given))
     return step, {**given, **program.weights({f.algorithm.outputs[0]: value})}
-
-
-def places(c: Declared, of_terms: bool) -> list[tm.Iter]:
-    """The loops whose iterations are apart: those over values, but not over time, nor those that terms choose."""
-    recurrent = any(each.source == c.name for each in accesses(c.expr))
-    left_out = {*c.iterators[:1]} if recurrent else chosen_by_values(c) if of_terms else {}
-    return [tm.Iter(each) for each in c.iterators if each not in left_out]
-
-
-def on_gpu(step: tm.Function) -> None:
-    """Put each computation on blocks of threads, a time step in a kernel; rows of a matrix add to places atomically."""
-    for name, c in step.algorithm.computations.items():
-        handle = step[name]
-        stages = [(handle.init, False), (handle.update, True)] if c.is_reduction else [(handle, False)]
-        for stage, of_terms in stages:
-            apart = places(c, of_terms)
-            space = apart or [tm.Iter(c.over[0])]
-            stage.split(space[-1], THREADS, block, thread)
-            combine = None if apart else tm.ATOMIC
-            stage.tag_gpu(blocks=[*space[:-1][-2:], block], threads=[thread], combine=combine)
-    step.derive_transfers()
 
 
 def on_ranks(step: tm.Function) -> None:
@@ -75,7 +55,7 @@ def on_ranks(step: tm.Function) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_step_on_a_gpu_gives_the_values_of_evaluate(name: str) -> None:
     step, given = step_and_arguments(name)
-    on_gpu(step)
+    on_gpu(step, THREADS)
     assert step.check().ok
     expected = listed(step.evaluate(**given))
     for seed in range(10):
@@ -84,10 +64,25 @@ def test_a_step_on_a_gpu_gives_the_values_of_evaluate(name: str) -> None:
             np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
+def test_steps_on_arrays_of_a_gpu_are_right_where_gpu_checks_runs_them() -> None:
+    rows = gradients.checked("simulator")
+    assert [row[0] for row in rows] == [*gradients.MEASURED] and {row[2] for row in rows} == {"right"}
+
+
+def test_weights_and_tangents_are_on_the_gpu_that_has_the_arrays() -> None:
+    f = PROGRAMS["layer_norm"].make(tm.GPU_MEMORY)
+    assert {tm.vjp(f).step.program.buffers[name].memory for name in ("a", "d_out")} == {tm.GPU_MEMORY}
+    assert tm.jvp(f).program.buffers["t_a"].memory == tm.GPU_MEMORY
+    x = f.input("here", tm.float32, [tm.params("N")[0]])
+    f.outputs(f.computation("sums", {i: tm.params("N")[0]}, x[i] * f["a"][i, 0]), replace=True)
+    assert tm.vjp(f, wrt=["a", "here"]).step.program.buffers["d_sums"].memory == tm.HOST
+
+
 @pytest.mark.parametrize(("name", "architecture"), covering(list(PROGRAMS), [80, 90]))
 def test_no_kernel_of_a_step_needs_local_memory(name: str, architecture: int) -> None:
     step, _ = step_and_arguments(name)
-    on_gpu(step)
+    on_gpu(step, THREADS)
     compiler = find_nvcc(open_cache())
     if isinstance(compiler, str):
         pytest.skip(compiler)

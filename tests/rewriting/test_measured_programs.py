@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from benchmarks.gradients import __main__ as gradients
 from benchmarks.gradients.compiling import Compiling
 from benchmarks.gradients.peers import jax_step
-from benchmarks.gradients.programs import PROGRAMS, in_tiles
+from benchmarks.gradients.programs import PROGRAMS, in_segments, in_tiles
 from tests.rewriting.judging import listed
 
 
@@ -59,6 +59,22 @@ def test_what_is_scheduled_by_hand_takes_few_commands_and_changes_no_bit() -> No
         in_tiles(step, *tile)
     report = step.check()
     assert report.ok and report.bits == "bits preserved" and len(step.commands) == 22
+
+
+@pytest.mark.parametrize("name", ["heat", "wave"])
+def test_segments_by_hand_change_no_bit_and_hold_few_levels(name: str) -> None:
+    program = PROGRAMS[name]
+    step = tm.vjp(program.make(), wrt=program.wrt).step
+    assert program.segments is not None
+    in_segments(step, *program.segments, 2)
+    report = step.check()
+    assert report.ok and report.bits == "bits preserved" and len(step.commands) <= 10
+    every = tm.vjp(program.make(), wrt=program.wrt).step.cost("memory", **program.large).peak
+    assert step.cost("memory", **program.large).peak < every / 3
+    (value,) = listed(program.make().evaluate(**program.arguments(program.small)))
+    given = program.arguments(program.small) | program.weights({program.make().algorithm.outputs[0]: value})
+    for found, expected in zip(listed(step.compile(threads=2)(**given)), listed(step.evaluate(**given)), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_the_bytes_that_are_predicted_for_heat_are_those_that_its_code_allocates() -> None:

@@ -258,16 +258,18 @@ class Layer:
         device: str | None = None,
         sanitize: bool = False,
         fast: Collection[str] = (),
+        launch_graph: bool = False,
     ) -> GraphRun:
         """The layer on one graph: what it needs of the graph is made here, and its program is compiled.
 
         It runs on cores, or on a `device`, "gpu", "gpu:1" or "simulator": the same values, in kernels, with transfers
         that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator. `fast` is
         that of `Function.compile`: with ``("contract",)`` products are added at once, in half of the instructions, and
-        the last bits are another rounding.
+        the last bits are another rounding. With `launch_graph` a call's kernels are launched as CUDA graphs (see
+        `Function.compile`), one of those between two copies of the host's arrays.
         """
         self.check(graph)
-        machine = LayerMachine(threads, device, sanitize, tuple(fast), self._tile, self.sums, self.runs)
+        machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, self._tile, self.sums, self.runs)
         return GraphRun(self.chosen_for(graph), graph, machine)
 
     @property

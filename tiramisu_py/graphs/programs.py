@@ -33,6 +33,8 @@ class LayerMachine:
     device: str | None = None
     sanitize: bool = False
     fast: tuple[str, ...] = ()
+    #: Whether the kernels of a call are launched as CUDA graphs.
+    launch_graph: bool = False
     #: The vectors of sums in a tile of registers.
     tile: int = VECTORS
     #: How sums over the edges of nodes go: by "edges", by "nodes", or as is less work, "count".
@@ -45,6 +47,8 @@ class LayerMachine:
         return replace(self, tile=tile, sums=sums, runs=runs)
 
     def __post_init__(self) -> None:
+        if self.launch_graph and self.device is None:
+            raise ArgumentError('launch_graph=True is for kernels of a GPU: give device="gpu" or "simulator" with it')
         if self.sanitize and self.device != "simulator":
             raise ArgumentError('sanitize=True is for the simulator: give device="simulator" with it')
         if self.device is not None and not re.fullmatch(r"simulator|gpu(:\d+)?", str(self.device)):
@@ -71,7 +75,9 @@ class LayerProgram:
     def kernel(self) -> Any:
         """The compiled program."""
         on = self.machine
-        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize, fast=on.fast)
+        return self.f.compile(
+            threads=on.threads, device=on.device, sanitize=on.sanitize, fast=on.fast, graph=on.launch_graph
+        )
 
     def on(self, graph: Graph) -> LayerProgram:
         """This program, compiled once, on another graph."""

@@ -29,7 +29,7 @@ def check_unscheduled(program: Program, whole: Computation, command: str) -> Non
             raise CommandError(f"{statement.handle} {what}: give {command} first, and the commands on its loops then")
     last = next(s for s in own if s.role is not Role.INIT)
     plain = set(map(str, program.loop_names(last))) == set(whole.point_iterators)
-    if not plain or last.body is not whole.expr or last.sources:
+    if not plain or last.body is not whole.expr or last.memory.sources:
         raise CommandError(
             f"{last.handle} has been rewritten: give {command} first, and the commands on its loops then"
         )

@@ -41,6 +41,7 @@ from tiramisu_py.rewriting.partial_derivatives import where, zero
 from tiramisu_py.rewriting.read_adjoints import ReadAdjoint, Source, read_adjoints
 from tiramisu_py.rewriting.read_inverses import Preimage, counted_down, preimages, turned_once
 from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
+from tiramisu_py.rewriting.requested import gpu_of
 from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read, replaced, with_sketches
 from tiramisu_py.rewriting.stage_adjoints import part_adjoints
 from tiramisu_py.rewriting.sums_by_parts import PartialSum, PartialTerm, sum_by_parts
@@ -120,7 +121,8 @@ class _Backward:
             declared = declare_input(
                 self.algorithm, name, dtype, shape, scalar=not shape, owner=self.original.owner, location=c.location
             )
-            self.algorithm = self.algorithm.with_input(declared)
+            where = None if declared.scalar else gpu_of(self.original, self.wrt)
+            self.algorithm = self.algorithm.with_input(replace(declared, device=where))
             at = element_of(self.original, c, [Iter(i) for i in c.iterators])
             self.weights[source] = read(self.original, name, at, dtype)
 

@@ -109,3 +109,9 @@ def the_one_value(algorithm: Algorithm) -> str:
             "weighs them, or return their sum"
         )
     return name
+
+
+def gpu_of(algorithm: Algorithm, wrt: Sequence[str]) -> int | None:
+    """The GPU that has all arrays among the inputs `wrt`, in whose memory weights of outputs are, too; or None."""
+    devices = {each.device for name in wrt if not (each := algorithm.inputs[name]).scalar}
+    return devices.pop() if len(devices) == 1 else None

@@ -6,6 +6,7 @@ y[i] = x[i + 1] * w[k]   -->   t_y[i] = t_x[i + 1] * w[k] + x[i + 1] * t_w[k]
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.declare.declare import declare_input
@@ -42,17 +43,16 @@ def with_tangents(algorithm: Algorithm, wrt: Sequence[str]) -> Tangents:
     for name in wrt:
         declared = algorithm.inputs[name]
         tangents[name, None] = names.fresh(f"t_{name}")
-        found = found.with_input(
-            declare_input(
-                found,
-                tangents[name, None],
-                declared.dtype,
-                declared.passed_shape,
-                scalar=declared.scalar,
-                owner=algorithm.owner,
-                location=declared.location,
-            )
+        made = declare_input(
+            found,
+            tangents[name, None],
+            declared.dtype,
+            declared.passed_shape,
+            scalar=declared.scalar,
+            owner=algorithm.owner,
+            location=declared.location,
         )
+        found = found.with_input(replace(made, device=declared.device))
     for source in [*needed, *outputs]:
         if source not in tangents:
             tangents[source] = names.fresh(f"t_{array_of(algorithm, source)}")
@@ -68,9 +68,9 @@ def with_tangents(algorithm: Algorithm, wrt: Sequence[str]) -> Tangents:
             if source in tangents:
                 value = tangent(c.expr, source[1], of_read, lambda s: s in tangents) if source in needed else None
                 sketches += _sketches(algorithm, c, tangents[source], source, value, names)
-    made = with_sketches(found, sketches)
+    whole = with_sketches(found, sketches)
     results = tuple(tangents[source] for source in outputs)
-    return Tangents(made.with_outputs((*algorithm.outputs, *results)), results)
+    return Tangents(whole.with_outputs((*algorithm.outputs, *results)), results)
 
 
 def _sketches(

@@ -21,7 +21,7 @@ import numpy as np
 import tiramisu_py as tm
 from benchmarks.common import tables
 from benchmarks.common.tables import report, table
-from benchmarks.gpu import cooperative, cuda_peers, reductions
+from benchmarks.gpu import cooperative, cuda_peers, gradients, reductions
 from benchmarks.thesis.programs import ON_GPU, example
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -249,6 +249,7 @@ def main() -> None:
         page.add(cuda_peers.Driver().description())
     page.check("Right", checked(given.device, (1, 33) if given.small else (1, 33, 1000)))
     page.check("Reductions: right", reductions.checked(given.device, 33 if given.small else 1000))
+    page.check("Gradients: right", gradients.checked(given.device))
     page.check("Cooperative programs: right", cooperative.checked(given.device))
     together, pictures = cooperative.page(given.device, given.small)
     if given.save:
@@ -259,6 +260,8 @@ def main() -> None:
         page.add(f"## Times\n\n{table(COLUMNS, rows)}\n\nMinima of paired rounds.")
         sums = reductions.timings(given.device, given.small, cuda_peers.Driver(), paired)
         page.add(f"## Reductions: times\n\n{table(COLUMNS, sums)}\n\nMinima of paired rounds.")
+        steps = gradients.timings(given.device, given.small, paired)
+        page.add(f"## Gradients: times\n\n{table(COLUMNS, steps)}\n\nMinima of paired rounds.")
         page.check("compute-sanitizer", sanitized())
     report("gpu", TITLE, "\n\n".join(page.text), given.save, COMMAND)
     if page.wrong:

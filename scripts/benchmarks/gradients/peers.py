@@ -195,16 +195,19 @@ def jax_step(name: str, arguments: Values, wrt: Sequence[str], weight: Any) -> C
 
 
 def torch_step(
-    name: str, arguments: Values, wrt: Sequence[str], weight: Any, *, compiled: bool
+    name: str, arguments: Values, wrt: Sequence[str], weight: Any, *, compiled: bool, device: str = "cpu"
 ) -> Callable[[], list[Any]]:
-    """Value and gradients by autograd, of the program as it is or compiled."""
+    """Value and gradients by autograd, of the program as it is or compiled, on tensors of a device."""
     torch = importlib.import_module("torch")
     program = torch_programs()[name]
     if compiled:
         program = torch.compile(program)
-    values = {key: each if isinstance(each, int) else torch.from_numpy(each) for key, each in given(arguments).items()}
+    values = {
+        key: each if isinstance(each, int) else torch.from_numpy(each).to(device)
+        for key, each in given(arguments).items()
+    }
     moved = [values[key].requires_grad_() for key in wrt]
-    w = torch.from_numpy(weight)
+    w = torch.from_numpy(weight).to(device)
 
     def run() -> list[Any]:
         value = program(values)

@@ -22,19 +22,26 @@ class Differentiated:
     """A function, the inputs by which it is differentiated, and sizes: small ones, and those that are measured."""
 
     name: str
-    make: Callable[[], tm.Function]
+    make: Callable[..., tm.Function]
     wrt: tuple[str, ...]
     small: Mapping[str, int]
     large: Mapping[str, int]
     #: Sums that are made in tiles by hand, before `auto_schedule()` does the rest: their name, the channel they are
     #: for, and the loops of their terms.
     tiles: tuple[tuple[str, tm.Iter, tuple[tm.Iter, ...]], ...] = ()
+    #: A recurrence whose step computes a few levels again at a time, while they are in the cache: the sum over time
+    #: beside its adjoint, and of how many levels one is kept.
+    segments: tuple[str, str, int] | None = None
+    #: The least and the greatest of the numbers it is called with.
+    numbers: tuple[float, float] = (0.1, 0.25)
 
     def schedule(self, function: tm.Function, threads: int) -> None:
-        """Schedule the function or its step: sums that are tiles by hand, the rest automatically."""
+        """Schedule the function or its step: tiles and segments of time by hand, the rest automatically."""
         for name, channel, terms in self.tiles:
             if name in function.algorithm.computations:
                 in_tiles(function, name, channel, terms)
+        if self.segments is not None and self.segments[1] in function.algorithm.computations:
+            in_segments(function, *self.segments, threads)
         function.auto_schedule(threads=threads)
 
     def arguments(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
@@ -44,7 +51,8 @@ class Differentiated:
         for name, declared in f.algorithm.inputs.items():
             shape = tuple(_value(extent, sizes) for extent in declared.passed_shape)
             if declared.dtype.is_float:
-                found[name] = (0.1 + 0.15 * numbers.random(shape)).astype(declared.dtype.numpy)
+                least, greatest = self.numbers
+                found[name] = (least + (greatest - least) * numbers.random(shape)).astype(declared.dtype.numpy)
             elif declared.monotone:
                 ends = np.linspace(0, sizes["E"], shape[0])
                 found[name] = ends.astype(declared.dtype.numpy)
@@ -73,13 +81,31 @@ def in_tiles(step: tm.Function, name: str, channel: tm.Iter, terms: tuple[tm.Ite
     whole.parallelize(b)
 
 
+def in_segments(step: tm.Function, name: str, total: str, every: int, threads: int) -> None:
+    """Each k-th level of a recurrence is kept, and those between are computed again before its adjoint reads them."""
+    adjoint = step[f"d_{name}"]
+    step[total].update.reorder(t, i, j)
+    step[total].update.after(adjoint, t)
+    adjoint.fold(t, 2)
+    if "heard" in step.algorithm.computations:
+        step["heard"].after(step[name], t)
+    step[name].recompute(t, every=every)
+    for each in (step[total].update, adjoint):
+        each.vectorize(j, 16, remainder="mask")
+        if threads > 1:
+            each.parallelize(i)
+
+
 def _value(extent: tm.Expr, sizes: Mapping[str, int]) -> int:
     return int(eval(str(extent), {}, dict(sizes)))
 
 
-def conv2d() -> tm.Function:
+def conv2d(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("conv2d", params=[B, C, F, N, M], assume="B >= 1 and C >= 1 and F >= 1 and N >= 3 and M >= 3")
-    image, weight = f.input("image", D, [B, C, N + 2, M + 2]), f.input("weight", D, [F, C, 3, 3])
+    image, weight = (
+        f.input("image", D, [B, C, N + 2, M + 2], memory=memory),
+        f.input("weight", D, [F, C, 3, 3], memory=memory),
+    )
     f.outputs(f.reduction("out", {b: B, o: F, i: N, j: M}, {c: C, y: 3, x: 3}, tm.sum,
                           image[b, c, i + y, j + x] * weight[o, c, y, x]))  # fmt: skip
     return f
@@ -135,9 +161,9 @@ def bilateral_grid() -> tm.Function:
     return f
 
 
-def heat() -> tm.Function:
+def heat(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("heat", params=[T, N, M], assume="T >= 1 and N >= 3 and M >= 3")
-    u0, rate = f.input("u0", D, [N, M]), f.input("rate", D, [N, M])
+    u0, rate = f.input("u0", D, [N, M], memory=memory), f.input("rate", D, [N, M], memory=memory)
     inside = (i >= 1) & (i < N - 1) & (j >= 1) & (j < M - 1)
 
     def step(u: Any) -> tm.Expr:
@@ -166,9 +192,9 @@ def wave() -> tm.Function:
     return f
 
 
-def softmax_loss() -> tm.Function:
+def softmax_loss(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("softmax_loss", params=[N, K], assume="N >= 1 and K >= 1")
-    a, label = f.input("a", D, [N, K]), f.input("label", tm.int32, [N], values=(0, K))
+    a, label = f.input("a", D, [N, K], memory=memory), f.input("label", tm.int32, [N], values=(0, K), memory=memory)
     top = f.reduction("top", {i: N}, {k: K}, tm.max, tm.stop_gradient(a[i, k]))
     power = f.computation("power", {i: N, k: K}, tm.exp(a[i, k] - top[i]))
     whole = f.reduction("whole", {i: N}, {k: K}, tm.sum, power[i, k])
@@ -176,9 +202,13 @@ def softmax_loss() -> tm.Function:
     return f
 
 
-def layer_norm() -> tm.Function:
+def layer_norm(memory: tm.Memory = tm.HOST) -> tm.Function:
     f = tm.Function("layer_norm", params=[N, K], assume="N >= 1 and K >= 1")
-    a, scale, shift = f.input("a", D, [N, K]), f.input("scale", D, [K]), f.input("shift", D, [K])
+    a, scale, shift = (
+        f.input("a", D, [N, K], memory=memory),
+        f.input("scale", D, [K], memory=memory),
+        f.input("shift", D, [K], memory=memory),
+    )
     mean = f.reduction("mean", {i: N}, {k: K}, tm.mean, a[i, k])
     var = f.reduction("var", {i: N}, {k: K}, tm.var, a[i, k])
     ready = (a[i, k] - mean[i]) / tm.sqrt(var[i] + 1e-5)
@@ -216,8 +246,11 @@ PROGRAMS = {
         Differentiated("unsharp", unsharp, ("image",), {"N": 5, "M": 6}, {"N": 512, "M": 512}),
         Differentiated("harris", harris, ("a",), {"N": 5, "M": 6}, {"N": 512, "M": 512}),
         Differentiated("bilateral_grid", bilateral_grid, ("a",), {"N": 2, "M": 2}, {"N": 64, "M": 64}),
-        Differentiated("heat", heat, ("u0", "rate"), {"T": 3, "N": 6, "M": 7}, {"T": 50, "N": 256, "M": 256}),
-        Differentiated("wave", wave, ("speed",), {"T": 5, "N": 6, "M": 7}, {"T": 200, "N": 128, "M": 128}),
+        Differentiated("heat", heat, ("u0", "rate"), {"T": 3, "N": 6, "M": 7}, {"T": 50, "N": 256, "M": 256},
+                       segments=("u", "d_rate", 7)),
+        Differentiated("wave", wave, ("speed",), {"T": 5, "N": 6, "M": 7}, {"T": 200, "N": 128, "M": 128},
+                       segments=("u", "d_speed", 14),
+                       numbers=(0.4, 0.49)),  # with small numbers a field that spreads has many denormal ones
         Differentiated("softmax_loss", softmax_loss, ("a",), {"N": 3, "K": 5}, {"N": 1024, "K": 512}),
         Differentiated("layer_norm", layer_norm, ("a", "scale", "shift"), {"N": 3, "K": 6}, {"N": 1024, "K": 512}),
         Differentiated("perceptron", perceptron, ("a", "w1", "w2", "w3"), {"N": 3, "M": 4, "K": 5},

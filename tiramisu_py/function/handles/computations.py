@@ -86,7 +86,7 @@ def _all_parts(handle: Selection, made: Command, before: Program) -> tuple[Selec
 
 
 def _parts_of_partition(handle: Selection, made: Command, before: Program) -> tuple[Selection, ...]:
-    return handle._pieces(handle._function.program.partitions[-1].parts)
+    return handle._pieces(handle._function.program.targets.partitions[-1].parts)
 
 
 def _new_parts(handle: Selection, made: Command, before: Program) -> tuple[Selection, ...]:
@@ -429,5 +429,5 @@ class Reduction(Computation):
         found = [s for s in self._function.program.statements_of(self._source) if s.role is role]
         if not found:
             raise CommandError(f"{self._source} has no statement for its {suffix} any more")
-        root = found[0].part_of[0] if found[0].part_of else found[0].name
+        root = found[0].origin.part_of[0] if found[0].origin.part_of else found[0].name
         return Part(self._function, self._source, root)

@@ -381,7 +381,7 @@ class EveryCommand(CpuCommands):
         return f"f.gpu_target(tm.GpuTarget('small', most_threads={self.choice.choice((4, 256))}))"
 
     def _collapse(self, statement: Statement, handle: str) -> str:
-        moved = [s for s in self.script.program.statements.values() if s.transfer is not None]
+        moved = [s for s in self.script.program.statements.values() if s.link.transfer is not None]
         each = self.choice.choice(moved)
         loops = self.script.program.loop_names(each)
         return f"{self._name(each.name)}.collapse_many({', '.join(loops[self.choice.randrange(len(loops)) :])})"
