@@ -48,7 +48,7 @@ CLASSES = (
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "GpuThreads", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray",
-    "HostPool", "ArrayTraffic", "SimulatedDisk", "Memory",
+    "HostPool", "ArrayTraffic", "Launches", "SimulatedDisk", "Memory",
     "Combine", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel",

@@ -145,6 +145,7 @@ if TYPE_CHECKING:
         DeviceArray,
         HostPool,
         Kernel,
+        Launches,
         MemoryNode,
         SimulatedDisk,
         Target,
@@ -245,7 +246,7 @@ front(
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.toolchain": (
             "DeviceArray, HostPool, Kernel, MemoryNode, SimulatedDisk, Target, Timing, Trace, TraceEvent, "
-            "ArrayTraffic, distinct, frozen, "
+            "ArrayTraffic, Launches, distinct, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
@@ -421,6 +422,7 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "ArrayTraffic",
+    "Launches",
     "Transfer",
     "Tuned",
     "TunedPoint",

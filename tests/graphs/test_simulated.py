@@ -83,5 +83,21 @@ def test_devices_are_refused_by_name() -> None:
         made.on(graph, device="cuda")
     with pytest.raises(tm.ArgumentError, match='sanitize=True is for the simulator: give device="simulator" with it'):
         made.on(graph, sanitize=True)
+    with pytest.raises(tm.ArgumentError, match="launch_graph=True is for kernels of a GPU"):
+        made.on(graph, launch_graph=True)
     with pytest.raises(tm.ArgumentError, match="for_torch takes tensors of the host, and doubled is on 'simulator'"):
         made.on(graph, device="simulator").for_torch()
+
+
+def test_the_kernels_of_a_call_are_launched_as_graphs() -> None:
+    edges, draw = GRAPHS["a hub"], np.random.default_rng(1)
+    made = graphs.layer(scaled, node={"a": 2}, weights={"K": ("ntype", 2), "s": ()}, dtype=tm.float64)
+    given = {"a": draw.standard_normal((9, 2)), "K": draw.standard_normal((2, 2)), "s": np.array(3.0)}
+    plain = made.on(graph_of(edges), device="simulator")
+    run = made.on(graph_of(edges), **SIMULATED, launch_graph=True)
+    np.testing.assert_array_equal(run(**given), plain(**given))
+    assert 1 <= run.forward.kernel.launches.graphs <= run.forward.kernel.launches.kernels
+    found, wanted = (each.gradients(np.ones((9, 2)), **given) for each in (run, plain))
+    for name, gradient in wanted.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-12)
+    assert run.step.kernel.launches.kernels > run.step.kernel.launches.graphs

@@ -133,6 +133,7 @@ class Results(Scheduled):
         pin: str | Sequence[int] | None = None,
         trace: bool = False,
         page_lock: bool = False,
+        graph: bool = False,
         storage: str | os.PathLike[str] | toolchain.SimulatedDisk | None = None,
     ) -> toolchain.Kernel:
         """Prove, emit, compile and load; the result is called with NumPy arrays.
@@ -163,6 +164,12 @@ class Results(Scheduled):
         read-only) is copied as without the option. Meanwhile no other thread may call a function with the array. A
         temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
 
+        With `graph`, what a call gives its GPUs becomes CUDA graphs: one of all kernels, copies between devices and
+        fills that lie between two points at which the host takes part (it waits, or copies its own arrays). Where
+        arrays stay on the device (``memory=tm.GPU_MEMORY``) a call has one graph, and launches that in the place of
+        each kernel. Each call captures its own addresses and sizes, and updates the graph of an earlier one. It pays
+        for many short kernels; the program, its order and its values stay the same. `Kernel.launches` counts.
+
         A program that keeps values in files (`offload`, ``tm.CPU2FILE``) has them in the folder `storage`, on a disk:
         they have no names there, and none is left however a call ends. ``storage="simulator"`` is a disk in memory, for
         which `seed` and `timing` say when copies happen; a `SimulatedDisk` has a speed.
@@ -173,7 +180,7 @@ class Results(Scheduled):
         made = emission(
             self, target=target, compiler=compiler, fast=fast, sanitize=sanitize, threads=threads,
             verify_values=verify_values, device=device, seed=seed, timing=timing, architectures=architectures, pin=pin,
-            trace=trace, page_lock=page_lock, storage=storage,
+            trace=trace, page_lock=page_lock, graph=graph, storage=storage,
         )  # fmt: skip
         return made()
 
@@ -187,8 +194,10 @@ class Results(Scheduled):
         sums of floating-point numbers that a schedule rounds in another order. With `as_scheduled` terms are combined
         in the order of the schedule: in its lanes, blocks and trees, and in the private copies of so many `threads`.
         Results of reductions that are `ordered`, `everywhere` or `run_to_run` are then those of a compiled kernel bit
-        for bit. The loops are run in Python, one step after another, which takes a thousand times as long as the
-        kernel. Functions with ranks run on as many as they need, in this process, and take and return whole arrays.
+        for bit. The loops are run in Python: many iterations at once in NumPy where the bits are the same (those whose
+        elements others do not touch, and sums term by term). Others, and the threads of GPUs, run one step after
+        another, which takes a thousand times as long as the kernel. Functions with ranks run on as many as they need,
+        in this process, and take and return whole arrays.
         Raises `ArgumentError` for a reduction that is `not_guaranteed`, and for blocks with bounds of their own
         (`Function.blocks`).
         """
@@ -300,6 +309,7 @@ def emission(
     pin: str | Sequence[int] | None = None,
     trace: bool = False,
     page_lock: bool = False,
+    graph: bool = False,
     **options: Any,
 ) -> Emission:
     """The first half of `Results.compile`, with its options: the program is proven and emitted.
@@ -310,14 +320,18 @@ def emission(
     toolchain.fast_flags(fast)  # refuses what is no name
     check_rounding(f.algorithm, fast)
     function: ir.LoopFunction = f._lowered_loops(toolchain.processor_for(target, compiler).vector_bytes)
-    for option, given in (("trace", trace), ("page_lock", page_lock)):
+    for option, given in (("trace", trace), ("page_lock", page_lock), ("graph", graph)):
         if not isinstance(given, bool):
             raise ArgumentError(f"{option}={given!r}: give True or False")
+    if graph and not function.gpus.kernels:
+        raise ArgumentError(f"graph=True, and {f.name} has no kernels of a GPU: leave it out")
+    if graph and trace:
+        raise ArgumentError("graph=True and trace=True: a graph has no times for its kernels; give one of them")
     function = passes.traced(function) if trace else function
     function = replace(
         function,
         options=replace(function.options, pin=as_pin(pin, function.grid is not None)),
-        gpus=replace(function.gpus, page_lock=page_lock),
+        gpus=replace(function.gpus, page_lock=page_lock, graphs=graph),
     )
     with step(f"{f.name}: text"):
         sources = backends.emit(function)

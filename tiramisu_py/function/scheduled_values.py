@@ -51,9 +51,14 @@ def checked_threads(threads: object) -> int:
 
 
 def interpreted(function: ir.LoopFunction, given: GivenValues, threads: int | None = None) -> list[Any]:
-    """The arrays of the outputs after the interpreter has run a function; raises `InterpretError`."""
+    """The arrays of the outputs after the interpreter has run a function; raises `InterpretError`.
+
+    With a number of `threads` terms are combined as these combine them, and loops run in steps over arrays where the
+    bits are the same; otherwise in any order, one iteration after another.
+    """
     arrays = {one.name: _passed(one, given) for one in function.arguments}
-    interpret.run(function, arrays, given.params, threads=threads)
+    array_steps = None if threads is None else interpret.ArraySteps()
+    interpret.run(function, arrays, given.params, threads=threads, array_steps=array_steps)
     return [arrays[name] for name in function.outputs]
 
 

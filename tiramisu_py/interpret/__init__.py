@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
+    from tiramisu_py.interpret.array_steps import ArraySteps
     from tiramisu_py.interpret.devices.host_strand import run
     from tiramisu_py.interpret.machine_faults import InterpretError
     from tiramisu_py.interpret.ranks.run_ranks import interpret_ranks
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 front(
     __name__,
     {
+        "tiramisu_py.interpret.array_steps": "ArraySteps",
         "tiramisu_py.interpret.devices.host_strand": "run",
         "tiramisu_py.interpret.machine_faults": "InterpretError",
         "tiramisu_py.interpret.ranks.run_ranks": "interpret_ranks",
@@ -20,4 +22,4 @@ front(
     },
 )
 
-__all__ = ["InterpretError", "Sent", "Traffic", "interpret_ranks", "run"]
+__all__ = ["ArraySteps", "InterpretError", "Sent", "Traffic", "interpret_ranks", "run"]

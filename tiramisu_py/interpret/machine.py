@@ -21,6 +21,7 @@ from tiramisu_py.algorithm.words.stages import READS, WRITES, ArrayParameter, St
 from tiramisu_py.interpret import arithmetic, tiles
 from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.array_steps import ArraySteps
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, MemoryTurns, allocated
@@ -59,11 +60,17 @@ MOST_NESTED = 40
 
 
 class Interpreter(Visitor[OwnSteps]):
-    """The steps of statements; parallel loops that combine partial results are dealt out to `threads`, or at random."""
+    """The steps of statements; parallel loops that combine partial results are dealt out to `threads`, or at random.
 
-    def __init__(self, choice: random.Random, threads: int | None = None) -> None:
+    With `array_steps` loops are run in these where that can be; others, but for these parallel ones, in their order.
+    """
+
+    def __init__(
+        self, choice: random.Random, threads: int | None = None, array_steps: ArraySteps | None = None
+    ) -> None:
         self.choice = choice
         self.threads = threads
+        self.array_steps = array_steps
 
     def run(self, node: Node, frame: Frame) -> Steps:
         """The steps of a statement."""
@@ -190,9 +197,13 @@ class Interpreter(Visitor[OwnSteps]):
         return iter(())
 
     def visit_for(self, node: For, frame: Frame) -> OwnSteps:
+        if self.array_steps is not None and not node.reductions and self.array_steps.ran(node, frame):
+            return iter(())
         frame.where = f"the bounds of loop {node.variable}"
         evaluate = Evaluator(frame)
         iterations = range(evaluate.integer(node.lower), evaluate.integer(node.upper), node.step)
+        if self.array_steps is not None and not node.reductions and getattr(node.tag, "combine", None) is None:
+            return self._iterate(node, iterations, frame.branch())
         if isinstance(node.tag, Vector) and node.tag.combine is None and not node.reductions:
             return self._strips(node, iterations, frame)
         if isinstance(node.tag, Parallel | Vector):
@@ -210,7 +221,12 @@ class Interpreter(Visitor[OwnSteps]):
         if self.threads is not None and node.reductions and isinstance(node.tag, Parallel):
             shares = static_shares(iterations, node.tag, self.threads)
         frames = [privatised(node.reductions, frame) for _ in shares]
-        threads = [self.driven(self._iterate(node, share, own)) for share, own in zip(shares, frames, strict=True)]
+        if self.array_steps is not None:
+            for share, own in zip(shares, frames, strict=True):
+                if not self.array_steps.ran(node, own, share):
+                    yield from self.driven(self._iterate(node, share, own))
+            shares = []
+        threads = [self.driven(self._iterate(node, share, own)) for share, own in zip(shares, frames, strict=False)]
         yield from interleaved(threads, lockstep, self.choice)
         for own in frames:
             combined(node.reductions, own, frame)

@@ -91,12 +91,22 @@ class Array:
         self.data[at] = value
         self.written[at] = True
 
+    def write_apart(self, indices: Element, value: Value, where: str) -> None:
+        """Store a value to each of some elements that are known to differ."""
+        at = self._writable(indices, where)
+        self.data[at] = value
+        self.written[at] = True
+
     def storable(self, indices: Element, where: str) -> Element:
         """Elements that may be stored to."""
+        at = self._writable(indices, where)
+        self._distinct(at, where)
+        return at
+
+    def _writable(self, indices: Element, where: str) -> Element:
         if self.constant:
             raise InterpretError(f"{where} writes {self.name}{_shown(indices)}, an input that must stay as it is")
         at = self._checked(indices, where)
-        self._distinct(at, where)
         self._unclaimed(at, True, where)
         return at
 

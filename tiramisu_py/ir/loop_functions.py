@@ -153,7 +153,7 @@ class OnGpus:
 
     `kernels` are the kernels that it launches; `devices` is the number of GPUs that it uses, of this `kind`. A call, or
     a rank, for which `where` does not hold uses no GPU (None: each uses one, if the function does). With `page_lock`
-    the caller's arrays that GPUs copy are page-locked during the call.
+    the caller's arrays that GPUs copy are page-locked during the call; with `graphs` its launches become CUDA graphs.
     """
 
     kernels: tuple[KernelFunction, ...] = ()
@@ -161,6 +161,7 @@ class OnGpus:
     kind: GpuTarget = CUDA
     where: Expr | None = None
     page_lock: bool = False
+    graphs: bool = False
 
 
 @dataclass(frozen=True)

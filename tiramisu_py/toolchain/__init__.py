@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tiramisu_py.toolchain.target_processor import Target, target
     from tiramisu_py.toolchain.timing import Timing
     from tiramisu_py.toolchain.traces.trace import Trace, TraceEvent
-    from tiramisu_py.toolchain.traces.traffic import ArrayTraffic
+    from tiramisu_py.toolchain.traces.traffic import ArrayTraffic, Launches
 
 front(
     __name__,
@@ -52,7 +52,7 @@ front(
         "tiramisu_py.toolchain.compilers.nvdisasm": "find_nvdisasm, machine_code",
         "tiramisu_py.toolchain.compilers.processor": "Processor",
         "tiramisu_py.toolchain.traces.trace": "Trace, TraceEvent",
-        "tiramisu_py.toolchain.traces.traffic": "ArrayTraffic",
+        "tiramisu_py.toolchain.traces.traffic": "ArrayTraffic, Launches",
     },
 )
 
@@ -71,6 +71,7 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "ArrayTraffic",
+    "Launches",
     "compile_function",
     "compile_versions_of",
     "fast_flags",

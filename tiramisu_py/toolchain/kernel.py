@@ -37,7 +37,7 @@ from tiramisu_py.toolchain.processor_versions import VersionChoice, loaded_versi
 from tiramisu_py.toolchain.timing import SECONDS, Timing, measured, operations_of
 from tiramisu_py.toolchain.traces.event_log import LastCall, LastCalls
 from tiramisu_py.toolchain.traces.trace import Trace
-from tiramisu_py.toolchain.traces.traffic import ArrayTraffic
+from tiramisu_py.toolchain.traces.traffic import ArrayTraffic, Launches
 from tiramisu_py.toolchain.travel import Packed, packed
 from tiramisu_py.view.machine_code import MachineCode
 from tiramisu_py.view.roofline import Rates, require_rates
@@ -195,6 +195,21 @@ class Kernel:
         if self.gpu is None and self.storage is None:
             raise ArgumentError(f"{self.name} uses no GPU and no file: it moves nothing between memories")
         return self._calls.traffic(self.name).by_array(self.function)
+
+    @property
+    def launches(self) -> Launches:
+        """The kernels and the CUDA graphs that this thread's last call has launched.
+
+        ::
+
+            print(kernel.launches)       # compiled with graph=True
+            -->    Launches(kernels=3, graphs=1)
+
+        Raises `ArgumentError` if there was no call, if it failed, or if the kernel uses no GPU.
+        """
+        if self.gpu is None:
+            raise ArgumentError(f"{self.name} uses no GPU: it launches no kernels")
+        return self._calls.traffic(self.name).launches
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
         """This kernel in another simulation: with another order of blocks, threads, stream operations, and of copies to

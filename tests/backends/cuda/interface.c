@@ -30,6 +30,8 @@ SAME_COPY(tm_cu_peer_copy, CUDA_MEMCPY3D_PEER);
 SAME_PLACE(sourceContext, tm_cu_peer_copy, srcContext, CUDA_MEMCPY3D_PEER);
 SAME_PLACE(targetContext, tm_cu_peer_copy, dstContext, CUDA_MEMCPY3D_PEER);
 
+_Static_assert(sizeof(tm_cu_update) == sizeof(CUgraphExecUpdateResultInfo), "");
+_Static_assert(TM_CU_CAPTURE_RELAXED == CU_STREAM_CAPTURE_MODE_RELAXED, "");
 _Static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUdevice) == sizeof(int), "");
 _Static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long), "");
 _Static_assert(TM_CU_MEMORY_HOST == CU_MEMORYTYPE_HOST && TM_CU_MEMORY_DEVICE == CU_MEMORYTYPE_DEVICE, "");
@@ -51,14 +53,17 @@ _Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 700 && CUDA_ERROR_LAUNCH_FAILED == 
 /* Functions: the list of tm_cuda.h, with their structures for ours; those that take an enumeration are given as theirs. */
 #define tm_cu_copy CUDA_MEMCPY3D
 #define tm_cu_peer_copy CUDA_MEMCPY3D_PEER
+#define tm_cu_update CUgraphExecUpdateResultInfo
 #define AS_INT(symbol) _Generic(&symbol, \
     CUresult(*)(int *, CUdevice_attribute, CUdevice): (CUresult(*)(int *, int, CUdevice))0, \
     CUresult(*)(CUmodule *, const void *, unsigned, CUjit_option *, void **): \
         (CUresult(*)(CUmodule *, const void *, unsigned, int *, void **))0, \
     CUresult(*)(void *, CUpointer_attribute, CUdeviceptr): (CUresult(*)(void *, int, CUdeviceptr))0, \
+    CUresult(*)(CUstream, CUstreamCaptureMode): (CUresult(*)(CUstream, int))0, \
     CUresult(*)(CUfunction, CUfunction_attribute, int): (CUresult(*)(CUfunction, int, int))0, \
     default: &symbol)
 #define SAME_FUNCTION(name, symbol, parameters) \
   _Static_assert(__builtin_types_compatible_p(__typeof__(AS_INT(symbol)), CUresult(*) parameters), #symbol);
 TM_CUDA_ENTRIES(SAME_FUNCTION)
 TM_CUDA_TRACE_ENTRIES(SAME_FUNCTION)
+TM_CUDA_GRAPH_ENTRIES(SAME_FUNCTION)

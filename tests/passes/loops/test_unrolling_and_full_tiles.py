@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.programs.loop_ir.kernels import least, matmul, tiles
@@ -9,18 +10,13 @@ from tests.programs.loop_ir.nodes import indices, loops, of
 from tests.programs.loop_ir.short_names import loop, size, store, var
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Binary
-from tiramisu_py.ir import (
-    For,
-    If,
-    Let,
-    Node,
-    Store,
-)
+from tiramisu_py.interpret import run
+from tiramisu_py.ir import ArrayArgument, For, If, Let, LoopFunction, Node, Store
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.passes.loops.full_tiles import full_tiles
 from tiramisu_py.passes.loops.unroll import unroll
-from tiramisu_py.program.loops import Parallel, Unroll, Vector
+from tiramisu_py.program.loops import Parallel, Tag, Unroll, Vector
 
 N, M, i, j, i0, i1 = size("N"), size("M"), var("i"), var("j"), var("i0"), var("i1")
 
@@ -175,3 +171,49 @@ def test_long_vector_loops_and_plain_loops_get_no_version_of_their_own() -> None
     for tag in (Vector(8), None, Parallel(), Unroll(4)):
         tile = loop("i1", least(256, N - 256 * i0), store("y", 256 * i0 + i1, 1.0), tag=tag)
         assert not of(full_tiles(loop("i0", tiles(N, 256), tile)), If)
+
+
+def filled(tag: Tag | None = None) -> tuple[Node, Node]:
+    """Tiles of eight lanes, those below N of which are ones, the others zeros: a full tile is of one or the other."""
+    ones = loop("i1", least(8, N - 8 * i0), store("y", 8 * i0 + i1, 1.0), tag=Unroll())
+    lower = Binary("max", N - 8 * i0, 0 * i0, ty.int64)
+    zeros = loop("i1", 8, store("y", 8 * i0 + i1, 0.0), lower=lower, tag=Unroll())
+    whole = simplify(loop("i0", 5, ones, zeros, tag=tag))
+    return whole, full_tiles(whole)
+
+
+def test_tiles_that_are_full_in_one_of_two_ways_are_cut_where_the_first_way_ends_and_the_other_begins() -> None:
+    _, found = filled()
+    lets = [node for node in of(found, Let) if isinstance(node, Let)]
+    assert [(node.variable, str(node.value)) for node in lets] == [
+        ("i0_full", "max(min(5, N // 8), 0)"), ("i0_begin", "max(min(5, (N + 7) // 8), i0_full)")
+    ]  # fmt: skip
+    assert [(str(each.lower), str(each.upper)) for each in loops(found)] == [
+        ("0", "i0_full"), ("0", "8"),
+        ("i0_full", "i0_begin"), ("0", "min(8, N - 8 * i0)"), ("max(N - 8 * i0, 0)", "8"),
+        ("i0_begin", "5"), ("0", "8"),
+    ]  # fmt: skip
+    assert [str(each.value) for each in of(found, Store) if isinstance(each, Store)] == ["1.0", "1.0", "0.0", "0.0"]
+
+
+def test_tiles_of_threads_that_are_full_in_one_of_two_ways_ask_which() -> None:
+    _, found = filled(Parallel())
+    first, second = (node for node in of(found, If) if isinstance(node, If))
+    assert (str(first.condition), first.otherwise) == ("N - 8 * i0 >= 8", second)
+    assert [str(each.value) for each in of(first.then, Store) if isinstance(each, Store)] == ["1.0"]
+    assert [str(each.value) for each in of(second.then, Store) if isinstance(each, Store)] == ["0.0"]
+    assert second.otherwise is not None
+    assert len(loops(second.otherwise)) == 2
+
+
+@pytest.mark.parametrize("tag", [None, Parallel()], ids=["sequential", "threads"])
+@pytest.mark.parametrize("size_", [0, 3, 8, 9, 24, 40])
+def test_tiles_in_two_ways_store_what_they_did(size_: int, tag: Tag | None) -> None:
+    y = ArrayArgument("y", ty.float64, (5 * (0 * N + 8),), False, True)
+    results = []
+    for body in filled(tag):
+        values = np.full(40, np.nan)
+        run(LoopFunction("f", ("N",), (y,), (), body), {"y": values}, {"N": size_})
+        results.append(values)
+    np.testing.assert_array_equal(results[1], np.arange(40) < size_)
+    np.testing.assert_array_equal(results[0], results[1])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tiramisu_py.passes.memory.lifetimes import Lifetime
-from tiramisu_py.passes.memory.turns import SharedBlock, Tenant, assigned, most_bytes
+from tiramisu_py.passes.memory.share_memory import SharedBlock, Tenant, assigned, most_bytes
 
 STEPS = 9
 

@@ -16,6 +16,7 @@
 extern "C" {
 TM_CUDA_ENTRIES(PTX_DECLARE)
 TM_CUDA_TRACE_ENTRIES(PTX_DECLARE)
+TM_CUDA_GRAPH_ENTRIES(PTX_DECLARE)
 }
 
 struct CUctx_st {
@@ -31,6 +32,12 @@ struct CUfunc_st {
 };
 struct CUevent_st {
   std::shared_ptr<ptx::Event> event;
+};
+struct CUgraph_st {
+  std::shared_ptr<ptx::Graph> graph;
+};
+struct CUgraphExec_st {
+  std::shared_ptr<ptx::Graph> graph;
 };
 
 namespace ptx {

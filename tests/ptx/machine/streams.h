@@ -11,9 +11,11 @@
 namespace ptx {
 
 /* An event: how often it was recorded, and how often that has happened; and when it last did, in seconds. */
+struct Graph;
 struct Event {
   u64 recorded = 0, happened = 0;
   double time = 0;
+  std::shared_ptr<Graph> graph; /* for which it was captured last, if it was */
 };
 
 struct Operation {
@@ -26,6 +28,19 @@ struct Operation {
 struct Stream {
   int device;
   std::deque<Operation> waiting;
+  std::shared_ptr<Graph> graph; /* for which its operations are captured, and its number there */
+  size_t place = 0;
+};
+
+/* What was captured; the capture began on the first of its streams. */
+struct Graph {
+  struct Node {
+    size_t place;
+    Operation operation;
+  };
+  std::vector<Node> nodes;
+  std::vector<Stream *> streams;
+  bool open = true;
 };
 
 enum class Order : u8 { eager, lazy, shuffled };
@@ -42,6 +57,10 @@ class Streams {
   void put(Stream *stream, std::function<void()> act);
   void record(Stream *stream, const std::shared_ptr<Event> &event);
   void wait(Stream *stream, const std::shared_ptr<Event> &event);
+  void begin_capture(Stream *stream);
+  std::shared_ptr<Graph> end_capture(Stream *stream);
+  /* On streams of its own, but for the first. */
+  void launch(const Graph &graph, Stream *stream);
   /* The host waits. */
   void finish(Stream *stream);
   void finish(const Event &event);
@@ -55,6 +74,7 @@ class Streams {
   std::vector<Stream *> unnamed;
 
   void put(Stream *stream, Operation operation);
+  bool capture(Stream *stream, Operation operation);
   bool is_ready(const Stream &stream) const;
   void do_next(Stream &stream);
   void do_any();

@@ -11,7 +11,7 @@ from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.part import Agreement, HostPart, HostParts, Lines, Printer
 from tiramisu_py.backends.c.runtime_files import RuntimeFile
-from tiramisu_py.backends.cuda.devices import Devices, device_addresses, page_locks, shared_memories
+from tiramisu_py.backends.cuda.devices import Devices, device_addresses, page_locks, shared_memories, tried
 from tiramisu_py.backends.cuda.kernel_text import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
 from tiramisu_py.ir import (
@@ -175,8 +175,10 @@ class GpusPart(HostPart):
         return [cgen.Statement(f"tm_gpu_trace(gpu, {self.log.place})")]
 
     def prepare(self) -> Lines:
-        """Asks for shared memory, finds the caller's arrays that GPUs address, and page-locks others, if wanted."""
+        """Asks for graphs and shared memory, finds the caller's arrays that GPUs address, and page-locks others."""
+        graphs: Lines = [tried("tm_gpu_graphs")] if self.function.gpus.graphs else []
         return [
+            *graphs,
             *shared_memories(self.function, self.kernels),
             *device_addresses(self.function, self.scope),
             *page_locks(self.function, self.scope),

@@ -20,7 +20,9 @@ KERNEL_HEADERS = (BACKENDS / CUDA.header,)
 
 #: The runtime, which is compiled into each generated library.
 RUNTIME_SOURCES = (RUNTIME_FOLDER / "tm_gpu.c",)
-RUNTIME_HEADERS = tuple(RUNTIME_FOLDER / name for name in ("tm_gpu.h", "tm_cuda.h", "tm_gpu_files.h"))
+RUNTIME_HEADERS = tuple(
+    RUNTIME_FOLDER / name for name in ("tm_gpu.h", "tm_cuda.h", "tm_gpu_files.h", "tm_gpu_graphs.h")
+)
 #: The headers that the runtime includes in a library with a trace.
 TRACE_HEADERS = (RUNTIME_FOLDER / "tm_gpu_trace.h",)
 RUNTIME_FLAGS = ("-std=gnu11", "-O2", "-fPIC")
@@ -42,7 +44,7 @@ SIMULATOR_SOURCES = tuple(
     )
 )
 SIMULATOR_HEADERS = (
-    *(SIMULATOR_FOLDER / name for name in ("simulator.h", "fibers.h", "tm_simulator.h")),
+    *(SIMULATOR_FOLDER / name for name in ("simulator.h", "fibers.h", "stream_graphs.h", "tm_simulator.h")),
     RUNTIME_FOLDER / "tm_cuda.h",
 )
 SIMULATOR_FLAGS = (

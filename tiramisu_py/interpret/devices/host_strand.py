@@ -12,6 +12,7 @@ import numpy as np
 from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.interpret.array_steps import ArraySteps
 from tiramisu_py.interpret.checked_call import entered, left, returned
 from tiramisu_py.interpret.devices.kernel_run import launched
 from tiramisu_py.interpret.devices.queues import MOODS, QueuedOperation, Queues
@@ -42,10 +43,12 @@ def run(
     params: Mapping[str, int],
     seed: int = 0,
     threads: int | None = None,
+    array_steps: ArraySteps | None = None,
 ) -> None:
     """Execute a function on NumPy arrays, in place, with concurrent iterations in an order that `seed` selects.
 
-    With `threads`, loops over partial results of threads are dealt out to so many, as OpenMP does.
+    With `threads`, loops over partial results of threads are dealt out to so many, as OpenMP does. With `array_steps`
+    loops of the host run in steps over arrays where the results are the same, and concurrent ones in their order.
 
     Operands that are kept between calls are packed first, if the arrays that they are packed from are given.
     Operations on operation sequences run as late as possible, at random times, or at once, depending on `seed` modulo
@@ -60,7 +63,7 @@ def run(
         function, arguments = version, {**arguments, **_as_passed(function, arguments, params)}
     frame = entered(function, arguments, params)
     queues = Queues(random.Random(seed), MOODS[seed % len(MOODS)])
-    machine = Host(function, random.Random(seed), queues, threads)
+    machine = Host(function, random.Random(seed), queues, threads, array_steps)
     with np.errstate(all="ignore"):
         for _ in machine.run(function.body, frame):
             machine.queues.meanwhile()
@@ -123,9 +126,14 @@ class Host(Interpreter):
     """The host's part of a function."""
 
     def __init__(
-        self, function: LoopFunction, choice: random.Random, queues: Queues, threads: int | None = None
+        self,
+        function: LoopFunction,
+        choice: random.Random,
+        queues: Queues,
+        threads: int | None = None,
+        array_steps: ArraySteps | None = None,
     ) -> None:
-        super().__init__(choice, threads)
+        super().__init__(choice, threads, array_steps)
         self.kernels = {kernel.name: kernel for kernel in function.gpus.kernels}
         self.queues = queues
         self.events: dict[str, Marks] = {}

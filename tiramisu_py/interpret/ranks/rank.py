@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tiramisu_py.interpret.array_steps import ArraySteps
 from tiramisu_py.interpret.checked_call import entered, left, returned
 from tiramisu_py.interpret.claims import Claim
 from tiramisu_py.interpret.devices.host_strand import Host
@@ -64,9 +65,11 @@ class SimulatedRank(Host):
         seed: int,
         meetings: Meetings,
         threads: int | None = None,
+        array_steps: ArraySteps | None = None,
     ) -> None:
         own = seed * 1009 + place.number
-        super().__init__(function, random.Random(own), Queues(random.Random(own), MOODS[own % len(MOODS)]), threads)
+        queues = Queues(random.Random(own), MOODS[own % len(MOODS)])
+        super().__init__(function, random.Random(own), queues, threads, array_steps)
         self.function, self.place, self.network = function, place, network
         self.shape = shape_of(function, params)
         self.requests: dict[str, list[RequestSlot]] = {}

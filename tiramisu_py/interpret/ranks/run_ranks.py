@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tiramisu_py.interpret.array_steps import ArraySteps
 from tiramisu_py.interpret.devices.queues import MOODS
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.ranks.collective_meetings import CollectiveMeeting, Meetings
@@ -29,10 +30,11 @@ def interpret_ranks(
     params: Mapping[str, int],
     seed: int = 0,
     threads: int | None = None,
+    array_steps: ArraySteps | None = None,
 ) -> Traffic:
     """Execute a function in place on several ranks, one for each mapping of arguments; returns the messages sent.
 
-    With `threads`, each rank deals loops over partial results of threads out to so many.
+    With `threads`, each rank deals loops over partial results of threads out to so many; `array_steps` as in `run`.
 
     Each rank passes its own blocks of the arrays. A send is complete only when a receive takes it, unless it is
     buffered. Values are taken and stored at any moment until the wait: as late as possible, at random times, or at
@@ -48,12 +50,10 @@ def interpret_ranks(
     meetings = Meetings(int(np.prod(shape, dtype=int)))
     with np.errstate(all="ignore"):
         places = product(*map(range, shape))
-        ranks = [
-            SimulatedRank(
-                function, RankPlace(number, place, len(arguments)), given, params, network, seed, meetings, threads
-            )
-            for number, (place, given) in enumerate(zip(places, arguments, strict=False))
-        ]
+        ranks = []
+        for number, (place, given) in enumerate(zip(places, arguments, strict=False)):
+            at = RankPlace(number, place, len(arguments))
+            ranks.append(SimulatedRank(function, at, given, params, network, seed, meetings, threads, array_steps))
         Schedule(ranks, network, random.Random(seed), MOODS[seed % len(MOODS)]).run()
     for half in network.left():
         verb = "sends to" if half.sends else "receives from"

@@ -9,19 +9,23 @@ combinations would be most of the code, for few tiles.
 
 A sequential loop in which the tests hold up to some iteration is cut there. Before: ``for c0 in 0 .. (C + 15) // 16: if
 (C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16: full``, then the other iterations: general.
+
+Tiles may be full in one of two ways that exclude each other: all lanes under a mask, or none of them. Each way has its
+version then, without the loops of the other one; a sequential loop is cut where the first ends and the second begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations, product
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, For, If, Let, Node, Store
 from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
 from tiramisu_py.ir.arithmetic.facts import Facts
-from tiramisu_py.ir.arithmetic.linear import Key, number
+from tiramisu_py.ir.arithmetic.linear import Key, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import (
     EMPTY,
@@ -40,7 +44,7 @@ from tiramisu_py.ir.rewriting import (
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, in_all_copies, largest_extent, narrowed
-from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
+from tiramisu_py.passes.loops.split_at_conditions import cut_apart, cut_at, exclude, operates
 from tiramisu_py.passes.loops.strip_tile import strip_tiles, with_plain_strips
 from tiramisu_py.passes.loops.tile_versions import (
     TileVersions,
@@ -121,9 +125,41 @@ def _cut(node: Node, conditions: Conditions, later: Conditions, taken: Names) ->
     """
     if not isinstance(node, For) or node.tag is not None or node.step != 1 or operates(node):
         return None
-    full = simplify(_specialised(node.body, conditions))
-    partial = _in_one_dimension(node.body, conditions, later)
-    return cut_at(replace(node, body=partial), list(conditions.values()), full, taken)
+    groups = _compatible(conditions)
+    full = [simplify(_specialised(node.body, group)) for group in groups]
+    loop = replace(node, body=_in_one_dimension(node.body, conditions, later))
+    if len(groups) == 1:
+        return cut_at(loop, list(conditions.values()), full[0], taken)
+    full = [_without_empty(body, group) for body, group in zip(full, groups, strict=True)]
+    first, last = (list(group.values()) for group in groups)
+    return cut_apart(loop, first, last, full, taken) or cut_apart(loop, last, first, full[::-1], taken)
+
+
+def _compatible(conditions: Conditions) -> list[dict[Key, Expr]]:
+    """The conditions, or two parts of them if some never hold together with others: tiles that are all masked."""
+    pairs = ((a, b) for a, b in combinations(conditions.items(), 2) if exclude(a[1], b[1]))
+    groups: list[dict[Key, Expr]] = []
+    for seed in next(pairs, tuple(conditions.items())[:1]):
+        group = dict([seed])
+        for key, condition in conditions.items():
+            if not any(exclude(condition, other) for other in group.values()):
+                group[key] = condition
+        groups.append(group)
+    return groups
+
+
+def _without_empty(node: Node, conditions: Conditions) -> Node:
+    """The statement without loops that have no iterations where these conditions hold."""
+    facts = _under(conditions)
+
+    def kept(inner: Node) -> Node:
+        if isinstance(inner, For):
+            ends = product(operands("max", inner.lower), operands("min", inner.upper))
+            if any(facts.nonnegative(simplified(Binary("-", low, high, int64))) for low, high in ends):
+                return EMPTY
+        return with_children(inner, kept)
+
+    return block([kept(node)])
 
 
 def _test_inside(node: Node, conditions: Conditions) -> Node:
@@ -135,7 +171,11 @@ def _test_inside(node: Node, conditions: Conditions) -> Node:
 
 
 def _guarded(node: Node, conditions: Conditions) -> Node:
-    return If(_all(conditions), simplify(_specialised(node, conditions)), _partial(node, conditions))
+    result = _partial(node, conditions)
+    for group in reversed(_compatible(conditions)):
+        full = simplify(_specialised(node, group))
+        result = If(_all(group), full if len(group) == len(conditions) else _without_empty(full, group), result)
+    return result
 
 
 def _all(conditions: Conditions) -> Expr:

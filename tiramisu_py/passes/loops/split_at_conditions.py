@@ -43,6 +43,31 @@ def cut_at(loop: For, conditions: Sequence[Expr], full: Node, taken: Names) -> N
 
     None unless each condition changes at most once over the loop: it begins to hold, or ceases to hold.
     """
+    bounds = _bounds(loop, conditions)
+    return None if bounds is None else _pieces(loop, *bounds, full, taken)
+
+
+def cut_apart(
+    loop: For, first: Sequence[Expr], last: Sequence[Expr], full: Sequence[Node], taken: Names
+) -> Node | None:
+    """The loop with one body where the `first` conditions hold, another where the `last` ones do, its own in between.
+
+    They never hold all together. None unless all of the first ones cease to hold, and all of the last ones begin to.
+    """
+    ceasing, beginning = _bounds(loop, first), _bounds(loop, last)
+    if ceasing is None or beginning is None or ceasing[0] or beginning[1]:
+        return None
+    end, begin = (Iter(taken.fresh(f"{loop.variable}_{what}"), int64) for what in ("full", "begin"))
+    pieces = (
+        replace(loop, upper=end, body=full[0]), replace(loop, lower=end, upper=begin),
+        replace(loop, lower=begin, body=full[1]),
+    )  # fmt: skip
+    rest = Let(begin.name, _clamped(loop, end, "max", beginning[0]), block(pieces))
+    return Let(end.name, _clamped(loop, loop.lower, "min", ceasing[1]), rest)
+
+
+def _bounds(loop: For, conditions: Sequence[Expr]) -> tuple[list[Expr], list[Expr]] | None:
+    """Where conditions begin to hold in a loop, and where they cease to; None if one does neither."""
     begins: list[Expr] = []
     ends: list[Expr] = []
     for condition in conditions:
@@ -50,7 +75,7 @@ def cut_at(loop: For, conditions: Sequence[Expr], full: Node, taken: Names) -> N
         if bound is None:
             return None
         (begins if bound[0] else ends).append(bound[1])
-    return _pieces(loop, begins, ends, full, taken)
+    return begins, ends
 
 
 def _pieces(loop: For, begins: Sequence[Expr], ends: Sequence[Expr], full: Node, taken: Names) -> Node:
@@ -104,6 +129,15 @@ def _is_below(a: Expr, b: Expr) -> bool:
 def _quotient(e: Expr) -> tuple[Expr, int]:
     divisor = constant(e.right) if isinstance(e, Binary) and e.op == "//" else None
     return (e.left, divisor) if isinstance(e, Binary) and divisor is not None and divisor > 0 else (e, 1)
+
+
+def exclude(a: Expr, b: Expr) -> bool:
+    """Whether two conditions, ``form >= constant`` each, never hold together: their sum is a constant, too small."""
+    if not (isinstance(a, Binary) and isinstance(b, Binary) and a.op == b.op == ">="):
+        return False
+    forms = [linear(each.left).plus(linear(each.right), -1) for each in (a, b)]
+    total = forms[0].plus(forms[1])
+    return all(form.exact for form in forms) and total.is_constant and total.constant < 0
 
 
 def _bound(condition: Expr, variable: str) -> tuple[bool, Expr] | None:

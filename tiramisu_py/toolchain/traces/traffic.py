@@ -37,6 +37,14 @@ class ArrayTraffic:
 
 
 @dataclass(frozen=True)
+class Launches:
+    """What one call has launched: kernels, and CUDA graphs; the kernels of graphs are among the first."""
+
+    kernels: int
+    graphs: int
+
+
+@dataclass(frozen=True)
 class CallTraffic:
     """The traffic of the last call of a thread: its copies by name, of `copy_count` names, and accesses in place.
 
@@ -46,6 +54,7 @@ class CallTraffic:
     copies: tuple[tuple[str, int], ...]
     copy_count: int
     in_place: Mapping[str, ArrayTraffic]
+    launches: Launches = Launches(0, 0)
     stored: Mapping[str, int | None] = field(default_factory=dict)
     loaded: Mapping[str, int | None] = field(default_factory=dict)
 
@@ -58,7 +67,10 @@ class CallTraffic:
         names, sizes = (ctypes.c_char_p * min(count, _MOST))(), (ctypes.c_int64 * min(count, _MOST))()
         if count:
             copies(ctypes.c_int(len(names)), names, sizes)
-        return cls(tuple(((n or b"").decode(), s) for n, s in zip(names, sizes, strict=True)), count, in_place)
+        launched = (ctypes.c_int64 * 2)()
+        library["tm_gpu_launches"](launched)
+        named = tuple(((n or b"").decode(), s) for n, s in zip(names, sizes, strict=True))
+        return cls(named, count, in_place, Launches(*launched))
 
     def with_files(self, library: ctypes.CDLL, arrays: Mapping[str, str]) -> CallTraffic:
         """This with the copies to and from files of the last call of a library, whose `arrays` they are."""

@@ -14,12 +14,15 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
 #endif
 
 enum { TM_CU_MEMORY_HOST = 1, TM_CU_MEMORY_DEVICE = 2, TM_CU_MEMORY_KIND = 2 };
 enum { TM_CU_CAPABILITY_MAJOR = 75, TM_CU_CAPABILITY_MINOR = 76, TM_CU_MOST_SHARED = 97 };
 enum { TM_CU_JIT_ERROR_LOG = 5, TM_CU_JIT_ERROR_LOG_BYTES = 6 };
 enum { TM_CU_DYNAMIC_SHARED = 8, TM_CU_STREAM_NON_BLOCKING = 1, TM_CU_EVENT_NO_TIMING = 2 };
+enum { TM_CU_CAPTURE_RELAXED = 2 };
 enum { TM_CU_HOST_PORTABLE = 1, TM_CU_HOST_MAPPED = 2 };
 
 /* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER */
@@ -56,6 +59,12 @@ typedef struct tm_cu_peer_copy {
   size_t targetPitch, targetHeight;
   size_t width, height, depth;
 } tm_cu_peer_copy;
+
+/* CUgraphExecUpdateResultInfo */
+typedef struct tm_cu_update {
+  int result;
+  void *node, *from;
+} tm_cu_update;
 
 /* ENTRY(name for us, exported name, parameters). The suffix _v2 matters: without it, some are of an older interface. */
 #define TM_CUDA_ENTRIES(ENTRY)                                                                                  \
@@ -102,6 +111,16 @@ typedef struct tm_cu_peer_copy {
   ENTRY(EventSynchronize, cuEventSynchronize, (CUevent))                                                        \
   ENTRY(Launch, cuLaunchKernel,                                                                                 \
         (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **))
+
+/* What a call uses beside these whose launches become graphs; of CUDA 12. */
+#define TM_CUDA_GRAPH_ENTRIES(ENTRY)                                                                            \
+  ENTRY(StreamBeginCapture, cuStreamBeginCapture_v2, (CUstream, int))                                           \
+  ENTRY(StreamEndCapture, cuStreamEndCapture, (CUstream, CUgraph *))                                            \
+  ENTRY(GraphInstantiate, cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long))            \
+  ENTRY(GraphExecUpdate, cuGraphExecUpdate_v2, (CUgraphExec, CUgraph, tm_cu_update *))                          \
+  ENTRY(GraphLaunch, cuGraphLaunch, (CUgraphExec, CUstream))                                                    \
+  ENTRY(GraphDestroy, cuGraphDestroy, (CUgraph))                                                                \
+  ENTRY(GraphExecDestroy, cuGraphExecDestroy, (CUgraphExec))
 
 /* What a library with a trace uses beside these. */
 #define TM_CUDA_TRACE_ENTRIES(ENTRY) ENTRY(EventElapsedTime, cuEventElapsedTime, (float *, CUevent, CUevent))

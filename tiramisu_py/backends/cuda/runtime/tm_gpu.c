@@ -84,10 +84,13 @@ typedef struct driver {
 #define MEMBER(name, symbol, parameters) CUresult(*name) parameters;
   TM_CUDA_ENTRIES(MEMBER)
   TRACED(TM_CUDA_TRACE_ENTRIES(MEMBER) int64_t (*event_time)(CUevent);)
+  TM_CUDA_GRAPH_ENTRIES(MEMBER)
 #undef MEMBER
   pthread_mutex_t lock; /* of all that follows */
   device devices[MAX_DEVICES];
   module *modules;
+  bool has_graphs; /* whether its entries for graphs were found */
+  struct executable *executables;
   kept *host_memory, *arrays; /* what is kept of page-locked memory, and what callers have of it */
   int64_t arrays_asked, arrays_made;
   locked *locked;
@@ -97,11 +100,14 @@ typedef struct driver {
 struct tm_gpu_event {
   CUevent event;
   struct call_device *owner;
+  unsigned phase; /* of the capture, in which it was recorded */
 };
 
 typedef struct call_stream {
   CUstream stream;
   unsigned long last_use;
+  unsigned phase; /* of the capture, in which it took part last */
+  CUevent mark;   /* for what waits for all that it has */
 } call_stream;
 
 typedef struct event_list {
@@ -156,6 +162,7 @@ struct tm_gpu_call {
   size_t staged_count, staged_room;
   tm_gpu_stage *stages;
   TRACED(struct call_trace *trace;)
+  struct capture *capture; /* NULL: nothing becomes a graph */
   recent_launch recent[RECENT]; /* the last ones: an error that is met later may be theirs */
 };
 
@@ -170,6 +177,11 @@ static __thread struct {
   int64_t bytes;
 } copied[MOST_COPIES];
 static __thread int copied_count;
+
+/* What it has launched. */
+static __thread struct {
+  int64_t kernels, graphs;
+} launched;
 
 /* -- errors */
 
@@ -543,6 +555,7 @@ int tm_gpu_begin(tm_gpu_call **result, const tm_gpu_program *program, int first)
   call->program = program;
   call->first = first;
   copied_count = 0;
+  launched.kernels = launched.graphs = 0;
   *result = call;
   return 0;
 }
@@ -592,21 +605,27 @@ static int stream_make(device *on, CUstream *result, const char *doing) {
   return code != 0 ? code : leave(on, on->driver->StreamCreate(result, TM_CU_STREAM_NON_BLOCKING), doing);
 }
 
-static int stream_of(tm_gpu_call *call, call_device *on, int number, CUstream *result) {
+/* Who takes part in what a stream is about to be given: the device alone, so that it can be captured for a graph; the host,
+   too; or whoever does so far. */
+typedef enum party { BY_DEVICE, BY_HOST, AS_BEFORE } party;
+
+static int enter_phase(tm_gpu_call *call, const call_device *on, call_stream *stream, party who);
+
+static int stream_of(tm_gpu_call *call, call_device *on, int number, party who, CUstream *result) {
   const int slot = number + 1;
   if (slot < 0) return fail(TM_GPU_FAULT, "%s: no stream %d", call->program->name, number);
   if (slot >= on->stream_count) {
     call_stream *more = realloc(on->streams, ((size_t)slot + 1) * sizeof *more);
     if (more == NULL) return no_host_memory();
     on->streams = more;
-    while (on->stream_count <= slot) on->streams[on->stream_count++] = (call_stream){NULL, 0};
+    while (on->stream_count <= slot) on->streams[on->stream_count++] = (call_stream){0};
   }
   call_stream *stream = &on->streams[slot];
   int code = 0;
   if (stream->stream == NULL) code = stream_make(on->device, &stream->stream, "a stream cannot be made");
   stream->last_use = ++call->uses;
   *result = stream->stream;
-  return code;
+  return code == 0 && call->capture != NULL ? enter_phase(call, on, stream, who) : code;
 }
 
 static size_t describe_launch(char *text, size_t size, const tm_gpu_call *call, const recent_launch *launch) {
@@ -631,10 +650,13 @@ static void describe_wait(char *text, size_t size, const tm_gpu_call *call, cons
 
 static int deliver_arrived(tm_gpu_call *call);
 
+static int wait_for_graphs(tm_gpu_call *call, const char *doing);
+
 static int wait_for(tm_gpu_call *call, call_device *on, CUstream stream, const char *what) {
   char doing[900];
   describe_wait(doing, sizeof doing, call, what);
-  int code = enter(on->device, doing);
+  int code = call->capture != NULL ? wait_for_graphs(call, doing) : 0;
+  if (code == 0) code = enter(on->device, doing);
   if (code == 0) code = leave(on->device, on->device->driver->StreamSynchronize(stream), doing);
   return code == 0 && call->staged_count > 0 ? deliver_arrived(call) : code;
 }
@@ -690,6 +712,8 @@ static void release_item(device *on, kept **list, void *item, bool is_stream, bo
   leave(on, result, "the end of a call");
 }
 
+#include "tm_gpu_graphs.h"
+
 #ifdef TM_TRACE_H
 #include "tm_gpu_trace.h"
 #endif
@@ -697,8 +721,10 @@ static void release_item(device *on, kept **list, void *item, bool is_stream, bo
 static void release_device(call_device *of, bool healthy) {
   device *on = of->device;
   if (on == NULL) return;
-  for (int s = 0; s < of->stream_count; s++)
+  for (int s = 0; s < of->stream_count; s++) {
+    if (of->streams[s].mark != NULL) release_item(on, &on->events, of->streams[s].mark, false, healthy);
     if (of->streams[s].stream != NULL) release_item(on, &on->streams, of->streams[s].stream, true, healthy);
+  }
   free(of->streams);
   while (of->events != NULL) {
     event_list *list = of->events;
@@ -722,7 +748,10 @@ static void forget_staged(tm_gpu_call *call);
 int tm_gpu_end(tm_gpu_call *call, int code) {
   char words[sizeof error_text];
   if (call == NULL) return code;
-  if (code != 0) memcpy(words, error_text, sizeof words);
+  if (code != 0) {
+    memcpy(words, error_text, sizeof words);
+    drop_capture(call);
+  }
   const int ended = wait_for_all(call);
   if (code == 0 && ended != 0) memcpy(words, error_text, sizeof words);
   if (code == 0) code = ended;
@@ -738,6 +767,7 @@ int tm_gpu_end(tm_gpu_call *call, int code) {
     free(one);
   }
   for (int d = 0; d < MAX_DEVICES; d++) release_device(&call->devices[d], code == 0);
+  release_capture(call, code == 0);
   while (call->host_memory != NULL) {
     const size_t bytes = call->host_memory->bytes;
     host_end(call, take(&call->host_memory, 0), code == 0 ? bytes : 0);
@@ -1240,6 +1270,11 @@ static void note_copy(const char *what, const tm_gpu_box *box) {
   if (at < MOST_COPIES) copied[at].bytes += (int64_t)(box->run * box->lines * box->planes);
 }
 
+void tm_gpu_launches(int64_t counts[2]) {
+  counts[0] = launched.kernels;
+  counts[1] = launched.graphs;
+}
+
 int tm_gpu_copies(int most, const char **names, int64_t *bytes) {
   const int count = copied_count;
   for (int i = 0; i < count && i < MOST_COPIES && i < most; i++) names[i] = copied[i].what, bytes[i] = copied[i].bytes;
@@ -1266,7 +1301,8 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   call_device *on = on_source != NULL ? on_source : on_target;
   c.target.on = on_target != NULL ? on_target->device : NULL;
   c.source.on = on_source != NULL ? on_source->device : NULL;
-  code = stream_of(call, on, stream, &c.stream);
+  const bool with_host = c.target.on == NULL || c.source.on == NULL;
+  code = stream_of(call, on, stream, with_host ? BY_HOST : BY_DEVICE, &c.stream);
   if (code != 0) return code;
   describe_end(from, sizeof from, source_device);
   describe_end(to, sizeof to, target_device);
@@ -1370,7 +1406,7 @@ int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int 
   CUstream used;
   if (bytes == 0) return 0;
   int code = in_call(call, device, &on);
-  if (code == 0) code = stream_of(call, on, stream, &used);
+  if (code == 0) code = stream_of(call, on, stream, BY_DEVICE, &used);
   if (code == 0) code = enter(on->device, doing);
   if (code == 0) code = leave(on->device, call->driver->SetAsync(address_of(address), 0, bytes, used), doing);
   return code != 0 || stream != TM_GPU_WAIT ? code : wait_for(call, on, used, "waiting for memory to be zero");
@@ -1431,13 +1467,14 @@ int tm_gpu_launch(tm_gpu_call *call, int device, int kernel, const int64_t grid[
   int code = check_shape(doing, grid, block);
   if (code == 0 && dynamic_shared > INT32_MAX) code = fail(TM_GPU_LAUNCH, "%s: %zu bytes of shared memory", doing, dynamic_shared);
   if (code == 0) code = in_call(call, device, &on);
-  if (code == 0) code = stream_of(call, on, stream, &used);
+  if (code == 0) code = stream_of(call, on, stream, BY_DEVICE, &used);
   TRACED(if (code == 0) code = trace_begin(call, on, device, stream, used, TM_TRACE_KERNEL, -1);)
   if (code == 0) code = enter(on->device, doing);
   if (code != 0) return code;
   call->recent[call->launches++ % RECENT] = this_one;
   code = leave(on->device, launch(call->driver, on->module->functions[kernel], grid, block, dynamic_shared, used, arguments), doing);
   if (code == TM_GPU_FAULT) code = TM_GPU_LAUNCH;
+  if (code == 0) launched.kernels++;
   TRACED(if (code == 0) code = trace_end(call, used);)
   return code != 0 || stream != TM_GPU_WAIT ? code : wait_for(call, on, used, "waiting for a kernel");
 }
@@ -1490,8 +1527,9 @@ int tm_gpu_record(tm_gpu_call *call, int device, int stream, tm_gpu_event *event
   call_device *on;
   CUstream used;
   int code = in_call(call, device, &on);
-  if (code == 0) code = stream_of(call, on, stream, &used);
+  if (code == 0) code = stream_of(call, on, stream, AS_BEFORE, &used);
   if (code == 0 && event->event == NULL) code = event_make(on->device, &event->event);
+  if (code == 0 && call->capture != NULL) event->phase = call->capture->phase;
   if (code == 0) code = enter(on->device, doing);
   return code != 0 ? code : leave(on->device, call->driver->EventRecord(event->event, used), doing);
 }
@@ -1503,7 +1541,8 @@ int tm_gpu_wait_stream(tm_gpu_call *call, int device, int stream, tm_gpu_event *
   CUstream used;
   if (event->event == NULL) return 0;
   int code = in_call(call, device, &on);
-  if (code == 0) code = stream_of(call, on, stream, &used);
+  if (code == 0) code = stream_of(call, on, stream, AS_BEFORE, &used);
+  if (code == 0 && call->capture != NULL && event->phase != call->capture->phase) return 0;
   if (code == 0) code = enter(on->device, doing);
   return code != 0 ? code : leave(on->device, call->driver->StreamWaitEvent(used, event->event, 0), doing);
 }
@@ -1512,8 +1551,9 @@ int tm_gpu_wait_host(tm_gpu_call *call, tm_gpu_event *event) {
   char doing[900];
   if (event->event == NULL) return 0;
   describe_wait(doing, sizeof doing, call, "waiting for an event");
-  int code = enter(event->owner->device, doing);
-  if (code == 0) code = leave(event->owner->device, call->driver->EventSynchronize(event->event), doing);
+  const bool in_graph = call->capture != NULL && is_captured(call->capture, event);
+  int code = in_graph ? wait_for_graphs(call, doing) : enter(event->owner->device, doing);
+  if (code == 0 && !in_graph) code = leave(event->owner->device, call->driver->EventSynchronize(event->event), doing);
   return code == 0 && call->staged_count > 0 ? deliver_arrived(call) : code;
 }
 

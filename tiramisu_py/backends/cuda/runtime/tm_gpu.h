@@ -60,6 +60,9 @@ int tm_gpu_choose(const tm_gpu_program *program, int first, int number, int devi
 /* The times of all that this call (NULL: none) does on streams go to `log` when it ends. */
 void tm_gpu_trace(tm_gpu_call *call, tm_trace *log);
 #endif
+/* From now on, what the call gives its devices becomes CUDA graphs: one of all that lies between two points at which the
+   host takes part (it waits, or copies its own memory). Before the first copy or launch. A call of NULL has none. */
+int tm_gpu_graphs(tm_gpu_call *call);
 /* Releases everything, after all work that is still under way. `code` is what the function is about to return: it is
    returned, or the error that ending meets. */
 int tm_gpu_end(tm_gpu_call *call, int code);
@@ -93,6 +96,8 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
 /* The copies between memories of this thread's last call, by name, and their bytes: up to `most`, and then they are
    forgotten. Returns how many there are, of which the first 128 are known. */
 int tm_gpu_copies(int most, const char **names, int64_t *bytes);
+/* How many kernels and how many graphs this thread's last call has launched; kernels of graphs are among the first. */
+void tm_gpu_launches(int64_t counts[2]);
 int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream);
 
 /* Whether a block of a kernel can have so much shared memory on a device, for the `arrays` in words; refuses it if not. */

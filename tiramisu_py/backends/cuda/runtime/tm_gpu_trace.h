@@ -62,7 +62,7 @@ static int trace_device(tm_gpu_call *call, call_device *of) {
   CUstream idle;
   int64_t least = INT64_MAX;
   if (call->trace == NULL || of->zero != NULL) return 0;
-  int code = stream_of(call, of, TM_GPU_WAIT, &idle);
+  int code = stream_of(call, of, TM_GPU_WAIT, BY_HOST, &idle);
   for (int n = 0; n < TRACE_TRIES && code == 0; n++) {
     int64_t before, after;
     CUevent event = NULL;

@@ -68,7 +68,11 @@ static const error_name names[] = {
     {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"}, {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"}, {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}, {NOT_READY, "CUDA_ERROR_NOT_READY"},
     {ALREADY_LOCKED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
-    {NOT_LOCKED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"}, {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"}};
+    {NOT_LOCKED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"}, {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
+    {NOT_CAPTURABLE, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {CAPTURES_MERGED, "CUDA_ERROR_STREAM_CAPTURE_MERGE"},
+    {NO_CAPTURE, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED"}, {NOT_JOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+    {NOT_CAPTURED, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}, {IS_CAPTURED, "CUDA_ERROR_CAPTURED_EVENT"},
+    {OTHER_GRAPH, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"}};
 
 EXPORT CUresult cuGetErrorName(CUresult code, const char **name) {
   *name = "CUDA_ERROR_UNKNOWN";
@@ -424,6 +428,43 @@ EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to
   const int64_t first = tm_event_time((tm_event *)(void *)from), last = tm_event_time((tm_event *)(void *)to);
   if (first == 0 || last == 0) return tm_fail(NOT_READY, "the time of an event that has not happened");
   *milliseconds = (float)((double)(last - first) / 1e6);
+  return SUCCESS;
+}
+
+/* -- graphs */
+
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
+  NEED_CONTEXT();
+  (void)mode;
+  return tm_capture_begin(stream_of(stream));
+}
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  NEED_CONTEXT();
+  return tm_capture_end(stream_of(stream), (tm_graph **)(void *)graph);
+}
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, unsigned long long flags) {
+  NEED_CONTEXT();
+  (void)flags;
+  return tm_executable_make((tm_executable **)(void *)executable, (const tm_graph *)(const void *)graph);
+}
+EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, tm_cu_update *why) {
+  NEED_CONTEXT();
+  const int code = tm_executable_update((tm_executable *)(void *)executable, (const tm_graph *)(const void *)graph);
+  why->result = code != SUCCESS;
+  return code;
+}
+EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  NEED_CONTEXT();
+  return tm_executable_launch((tm_executable *)(void *)executable, stream_of(stream));
+}
+EXPORT CUresult cuGraphDestroy(CUgraph graph) {
+  NEED_CONTEXT();
+  tm_graph_end((tm_graph *)(void *)graph);
+  return SUCCESS;
+}
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  NEED_CONTEXT();
+  tm_executable_end((tm_executable *)(void *)executable);
   return SUCCESS;
 }
 

@@ -98,22 +98,27 @@ static int check_shape(const tm_simulated_kernel *kernel, const unsigned grid[3]
   return SUCCESS;
 }
 
+/* What every launch has of its own: its blocks' numbers, and their order. */
+static void draw(tm_launch *launch) {
+  tm_options *options = tm_own_options();
+  launch->first_run = __atomic_fetch_add(&next_run, (uint32_t)launch->blocks, __ATOMIC_RELAXED);
+  launch->seed = tm_mixed(options->seed * 0x9e3779b97f4a7c15ull + ++options->launches);
+  launch->options = *options;
+}
+
 int tm_launch_make(tm_launch **result, const tm_module *module, const tm_simulated_kernel *kernel, const unsigned grid[3],
                    const unsigned block[3], size_t dynamic_shared, void **arguments) {
   int code = check_shape(kernel, grid, block, dynamic_shared);
   if (code != SUCCESS) return code;
   tm_launch *launch = calloc(1, sizeof *launch);
   if (launch == NULL) return tm_fail(OUT_OF_MEMORY, "the host is out of memory");
-  tm_options *options = tm_own_options();
   launch->kernel = kernel;
   launch->module = module;
   launch->dynamic_shared = dynamic_shared;
   launch->shape.grid = (tm_dim){grid[0], grid[1], grid[2]};
   launch->shape.block = (tm_dim){block[0], block[1], block[2]};
   launch->blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-  launch->first_run = __atomic_fetch_add(&next_run, (uint32_t)launch->blocks, __ATOMIC_RELAXED);
-  launch->seed = tm_mixed(options->seed * 0x9e3779b97f4a7c15ull + ++options->launches);
-  launch->options = *options;
+  draw(launch);
   code = copy_arguments(launch, arguments);
   if (code == SUCCESS && !order_threads(launch, block[0] * block[1] * block[2]))
     code = tm_fail(OUT_OF_MEMORY, "the host is out of memory");
@@ -122,6 +127,25 @@ int tm_launch_make(tm_launch **result, const tm_module *module, const tm_simulat
   else
     *result = launch;
   return code;
+}
+
+tm_launch *tm_launch_again(const tm_launch *launch) {
+  const size_t count = (size_t)launch->kernel->parameter_count;
+  const size_t bytes = (count + 1) * sizeof *launch->arguments + (count + 1) * ARGUMENT_BYTES;
+  tm_launch *made = malloc(sizeof *made);
+  if (made == NULL) abort();
+  *made = *launch;
+  made->order = NULL, made->handovers = NULL, made->taken = 0, made->failed = SUCCESS;
+  made->holders = malloc((count + 1) * sizeof *made->holders);
+  made->arguments = malloc(bytes);
+  if (made->holders == NULL || made->arguments == NULL) abort();
+  memcpy(made->holders, launch->holders, (count + 1) * sizeof *made->holders);
+  memcpy(made->arguments, launch->arguments, bytes);
+  char *values = (char *)(made->arguments + count + 1);
+  for (size_t i = 0; i < count; i++) made->arguments[i] = values + i * ARGUMENT_BYTES;
+  draw(made);
+  if (!order_threads(made, made->shape.block.x * made->shape.block.y * made->shape.block.z)) abort();
+  return made;
 }
 
 void tm_launch_free(tm_launch *launch) {

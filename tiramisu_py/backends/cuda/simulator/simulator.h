@@ -20,7 +20,8 @@ enum { PAGE = 4096, STACK_BYTES = 64 << 10, SHARED_BYTES = 256 << 10, SHARED_LIM
 enum {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
   INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
-  ALREADY_LOCKED = 712, NOT_LOCKED = 713, LAUNCH_FAILED = 719
+  ALREADY_LOCKED = 712, NOT_LOCKED = 713, LAUNCH_FAILED = 719, NOT_CAPTURABLE = 900, CAPTURES_MERGED = 902,
+  NO_CAPTURE = 903, NOT_JOINED = 904, NOT_CAPTURED = 905, IS_CAPTURED = 907, OTHER_GRAPH = 910
 };
 
 /* -- options.c: how to be adverse; each thread has its own */
@@ -142,6 +143,8 @@ typedef struct tm_launch {
 
 int tm_launch_make(tm_launch **launch, const tm_module *module, const tm_simulated_kernel *kernel, const unsigned grid[3],
                    const unsigned block[3], size_t dynamic_shared, void **arguments);
+/* Another launch of the same, in an order of its own. */
+tm_launch *tm_launch_again(const tm_launch *launch);
 void tm_launch_run(tm_launch *launch);
 void tm_launch_free(tm_launch *launch);
 
@@ -294,6 +297,17 @@ int tm_stream_wait_event(tm_stream *stream, tm_event *event);
 int tm_stream_copy(tm_stream *stream, const tm_transfer *transfer);
 int tm_stream_set(tm_stream *stream, char *place, int value, size_t bytes);
 int tm_stream_launch(tm_stream *stream, tm_launch *launch);
+/* What is put on the stream, and on those that come to wait for it, is kept as a graph from now on. */
+typedef struct tm_graph tm_graph;
+typedef struct tm_executable tm_executable;
+int tm_capture_begin(tm_stream *stream);
+int tm_capture_end(tm_stream *stream, tm_graph **graph);
+void tm_graph_end(tm_graph *graph);
+int tm_executable_make(tm_executable **executable, const tm_graph *graph);
+int tm_executable_update(tm_executable *executable, const tm_graph *graph);
+int tm_executable_launch(tm_executable *executable, tm_stream *stream);
+void tm_executable_end(tm_executable *executable);
+
 /* The name of a pending operation that uses the allocation. */
 bool tm_is_pending(const tm_allocation *allocation, char *text, size_t size);
 

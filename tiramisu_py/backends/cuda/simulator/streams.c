@@ -29,7 +29,24 @@ typedef struct operation {
   tm_launch *launch;
   struct operation *awaited;
   int64_t time; /* at which it was done: of events */
+  uint64_t graph; /* that it was captured for, and its number there; 0: none */
+  size_t index;
+  int on; /* the number of its stream in the graph */
 } operation;
+
+/* What was captured, in the order in which it was put on streams; those are numbered, the first is where the capture began. */
+struct tm_graph {
+  uint64_t number;
+  tm_stream *first;
+  int streams;
+  operation **operations;
+  size_t count, room;
+};
+
+struct tm_executable {
+  tm_graph graph;
+  tm_stream **own; /* of the last launch, for all streams but the first */
+};
 
 struct tm_stream {
   int number;
@@ -41,6 +58,8 @@ struct tm_stream {
   char words[900];
   pthread_t thread;
   uint64_t random;
+  tm_graph *capture; /* for which its operations are kept, and its number there */
+  int place;
   tm_stream *next;
 };
 
@@ -190,9 +209,26 @@ static void go_on(tm_timing timing) {
   }
 }
 
+static void append(tm_graph *graph, operation *made) {
+  if (graph->count == graph->room) {
+    graph->room = 2 * graph->room + 16;
+    graph->operations = realloc(graph->operations, graph->room * sizeof *graph->operations);
+    if (graph->operations == NULL) abort();
+  }
+  made->graph = graph->number;
+  made->index = graph->count;
+  graph->operations[graph->count++] = made;
+}
+
 static void enqueue(tm_stream *stream, operation *made) {
   pthread_mutex_lock(&lock);
   made->stream = stream;
+  if (stream->capture != NULL) {
+    made->on = stream->place;
+    append(stream->capture, made);
+    pthread_mutex_unlock(&lock);
+    return;
+  }
   *stream->tail = made;
   stream->tail = &made->next;
   pthread_cond_broadcast(&changed);
@@ -246,6 +282,7 @@ int tm_stream_make(tm_stream **result) {
 
 int tm_stream_wait(tm_stream *stream) {
   if (stream == NULL) return SUCCESS;
+  if (stream->capture != NULL) return tm_fail(NOT_CAPTURABLE, "the host waits for a stream that is being captured");
   pthread_mutex_lock(&lock);
   while (stream->head != NULL || stream->busy) advance(stream);
   pthread_mutex_unlock(&lock);
@@ -295,7 +332,10 @@ int tm_event_record(tm_event *event, tm_stream *stream) {
   return SUCCESS;
 }
 
+static bool is_captured(const tm_event *event) { return event->last != NULL && event->last->graph != 0; }
+
 int tm_event_wait(tm_event *event) {
+  if (is_captured(event)) return tm_fail(IS_CAPTURED, "the host waits for an event of a graph");
   int error = SUCCESS;
   char words[900] = "";
   pthread_mutex_lock(&lock);
@@ -313,6 +353,7 @@ int tm_event_wait(tm_event *event) {
 
 /* Whether it has happened. With shuffled streams, some of what could be done is done first. */
 int tm_event_query(tm_event *event) {
+  if (is_captured(event)) return tm_fail(IS_CAPTURED, "the host asks for an event of a graph");
   int error = SUCCESS;
   char words[900] = "it has not happened";
   pthread_mutex_lock(&lock);
@@ -336,10 +377,34 @@ int64_t tm_event_time(tm_event *event) {
   return time;
 }
 
+/* The capture of a number, while it goes on. */
+static tm_graph *open_capture(uint64_t number) {
+  for (const tm_stream *s = streams; s != NULL; s = s->next)
+    if (s->capture != NULL && s->capture->number == number) return s->capture;
+  return NULL;
+}
+
+/* Whether a stream may wait for an event where one of them is captured; then both are of one graph, which the stream joins. */
+static int join(tm_stream *stream, const tm_event *event) {
+  const uint64_t graph = event->last->graph, own = stream->capture != NULL ? stream->capture->number : 0;
+  if (graph == own) return SUCCESS;
+  if (graph == 0) return tm_fail(NOT_CAPTURED, "a stream that is being captured waits for an event from before");
+  if (own != 0) return tm_fail(CAPTURES_MERGED, "a stream of one graph waits for an event of another");
+  tm_graph *open = open_capture(graph);
+  if (open == NULL) return tm_fail(IS_CAPTURED, "a stream waits for an event of a graph that is complete");
+  stream->capture = open;
+  stream->place = open->streams++;
+  return SUCCESS;
+}
+
 /* As CUDA has it: an event that was never recorded is not waited for. */
 int tm_stream_wait_event(tm_stream *stream, tm_event *event) {
   if (stream == NULL) return tm_event_wait(event);
   if (event->last == NULL) return SUCCESS;
+  pthread_mutex_lock(&lock);
+  const int code = join(stream, event);
+  pthread_mutex_unlock(&lock);
+  if (code != SUCCESS) return code;
   operation *made = operation_make(WAIT);
   pthread_mutex_lock(&lock);
   made->awaited = event->last;
@@ -377,6 +442,9 @@ static void stage(operation *made) {
 }
 
 int tm_stream_copy(tm_stream *stream, const tm_transfer *transfer) {
+  if (stream != NULL && stream->capture != NULL &&
+      ((transfer->from_host && !tm_is_pinned(transfer->source, 1)) || (transfer->to_host && !tm_is_pinned(transfer->target, 1))))
+    return tm_fail(NOT_CAPTURABLE, "a copy of ordinary host memory on a stream that is being captured");
   operation *made = operation_make(COPY);
   made->transfer = *transfer;
   const bool staged = stream != NULL && stream->options.staged;
@@ -399,6 +467,8 @@ int tm_stream_launch(tm_stream *stream, tm_launch *launch) {
   made->launch = launch;
   return start(stream, made);
 }
+
+#include "stream_graphs.h"
 
 /* -- who uses an allocation */
 
@@ -429,6 +499,9 @@ bool tm_is_pending(const tm_allocation *allocation, char *text, size_t size) {
   for (const tm_stream *s = streams; s != NULL && !found; s = s->next)
     for (const operation *o = s->head; o != NULL && !found; o = o->next)
       if ((found = uses(o, allocation) && s->error == SUCCESS)) name(o, text, size);
+  for (const tm_stream *s = streams; s != NULL && !found; s = s->next)
+    for (size_t i = 0; s->capture != NULL && s->place == 0 && i < s->capture->count && !found; i++)
+      if ((found = uses(s->capture->operations[i], allocation))) name(s->capture->operations[i], text, size);
   pthread_mutex_unlock(&lock);
   return found;
 }
