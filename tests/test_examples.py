@@ -53,6 +53,11 @@ def test_the_photograph_is_blurred_and_written_beside_the_original(tmp_path: Pat
     assert before.tobytes() != after.tobytes()
 
 
+def test_blur_is_the_same_in_either_order_of_its_stages() -> None:
+    down_first, across_first = (cpu_stories.module("blur").algorithm(across_first)[0] for across_first in (False, True))
+    assert tm.equivalent(down_first, across_first).ok
+
+
 @pytest.mark.parametrize(("name", "options"), cpu_stories.stories(), ids=str)
 def test_a_story_on_cores_is_right_at_awkward_sizes_on_two_threads(name: str, options: tuple[Any, ...]) -> None:
     for f in cpu_stories.schedules(name, options):

@@ -1,7 +1,9 @@
-"""Box blur 3 x 3, down and then across, in one pass: no value is computed twice, and no intermediate is in memory.
+"""Box blur 3 x 3, down and across, in one pass: no intermediate is in memory.
 
-For each of a few rows, the current and the previous vector of the first stage are kept in registers: a sum of three
-neighbours then reads two registers. Results of large pictures are written with non-temporal stores.
+Sums of three are taken down, then across: for each of a few rows, the current and the previous vector of the first
+stage are kept in registers, and a sum of three neighbours reads both. Where it is dear to move numbers between two
+vectors, sums are taken across first, of numbers that are loaded again, and then down, of whole registers. Results of
+large pictures are written with non-temporal stores.
 """
 
 from __future__ import annotations
@@ -17,10 +19,15 @@ THIRD = np.float32(1 / 3)
 LINE = 16  # numbers in a cache line
 
 
-def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Sums of three, times a third, of rows that are S numbers apart in memory."""
+def algorithm(across_first: bool = False) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """Sums of three, times a third, of rows that are S numbers apart in memory; either stage may be the first."""
     f = tm.Function("blur", params=[R, C, S], assume="R >= 1 and C >= 1 and S >= C + 2")
     image = f.input("image", tm.float32, [R + 2, S])
+    if across_first:
+        across = f.computation("across", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) * THIRD)
+        by = f.computation("by", {r: R, c: C}, (across[r, c] + across[r + 1, c] + across[r + 2, c]) * THIRD)
+        f.outputs(by)
+        return f, across, by
     down = f.computation("down", {r: R, c: C + 2}, (image[r, c] + image[r + 1, c] + image[r + 2, c]) * THIRD)
     by = f.computation("by", {r: R, c: C}, (down[r, c] + down[r, c + 1] + down[r, c + 2]) * THIRD)
     f.outputs(by)
@@ -28,13 +35,18 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of rows, through which a window of registers slides: as many rows as the registers of `cpu` hold.
+    """Bands of as many rows as the registers of `cpu` hold, through which a window slides if its costs say so."""
+    cpu = cpu or tm.target()
+    return sliding(cpu) if cpu.costs.keeps_window(3) else stacked(cpu)
+
+
+def sliding(cpu: tm.Target) -> tm.Function:
+    """A window of registers for each row.
 
     A row keeps two vectors, and needs one for their sums, and another one for what it loads where that is no operand of
     arithmetic. The factor
     and what is loaded and moved for the next row take six registers.
     """
-    cpu = cpu or tm.target()
     lanes, of_row = cpu.lanes(tm.float32), 3 if cpu.costs.memory_operands else 4
     rows = (cpu.vector_registers - 6) // of_row
     f, down, by = algorithm()
@@ -46,6 +58,22 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     down.slide(c0, c, lanes)
     down.store_in(tm.REGISTER)
     down.vectorize(c, lanes, remainder="mask")
+    return f
+
+
+def stacked(cpu: tm.Target) -> tm.Function:
+    """Sums across in a register for each row; two more rows than results, the factor and two to load and add."""
+    lanes, rows = cpu.lanes(tm.float32), cpu.vector_registers - 5
+    f, across, by = algorithm(across_first=True)
+    by.tile(r, c, rows, lanes, r0, c0, r1, c1)
+    by.parallelize(r0)
+    by.unroll(r1)
+    by.vectorize(c1, lanes, remainder="mask")
+    by.store_nontemporal()
+    across.compute_at(by, c0)
+    across.store_in(tm.REGISTER)
+    across.unroll(r)
+    across.vectorize(c, lanes, remainder="mask")
     return f
 
 

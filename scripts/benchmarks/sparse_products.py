@@ -1,14 +1,16 @@
 """Products with block-sparse matrices on two threads: rows dealt out by their number or by their blocks; super-blocks.
 
-python -m benchmarks.sparse_products FILE [--threads 2] [--seconds S]
+python -m benchmarks.sparse_products FILE [--threads 2] [--seconds S] [--lengths 512,1024,2048] [--steps 512,1024]
 
 A causal pattern has rows of 1 to n blocks: threads that have equally many rows have unequal work. Scores of a pattern
-are computed block by block, or for super-blocks, whose rows and columns share what they load.
+are computed block by block, or for super-blocks, whose rows and columns share what they load. A step of a layer of a
+transformer, forward and backward, has a local pattern of an eighth of the blocks, or all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -162,8 +164,52 @@ def of_scores(kernels: Mapping[str, tm.Kernel], layout: tm.patterns.BlockLayout)
     return by_turns(runs)
 
 
+def bound(length: int, density: float) -> float:
+    """How many times as fast a sparse step can be: multiplications of the dense one over its own (the thesis, 6.4)."""
+    shared, scores = 6 * WIDTH**2 * length, WIDTH * length**2
+    return (shared + 6 * scores) / (shared + 4 * density * scores)
+
+
+def compiled_step(threads: int) -> tuple[Any, tm.Kernel]:
+    """The example's layer with its gradient, as it is scheduled there."""
+    example = importlib.import_module("examples.blocks.transformer")
+    step = tm.grad(example.layer(tm.float32, of=example.USUAL), wrt=[*example.WEIGHTS, "near"])
+    kernel = example.scheduled(step).compile(fast=("contract", "reassociate"), threads=threads)
+    return example, kernel
+
+
+def of_steps(example: Any, kernel: tm.Kernel, length: int) -> dict[str, float]:
+    """Seconds of a step with all blocks and with a local pattern, whose loss is compared with that of matrices."""
+    rows, runs = length // BLOCK, {}
+    chosen = {
+        "dense": tm.patterns.BlockLayout(np.ones((rows, rows)), block=BLOCK),
+        "sparse": tm.patterns.local(blocks=rows, size=max(rows // 8, 1), block=BLOCK),
+    }
+    for name, layout in chosen.items():
+        exact = example.example(layout, WIDTH, of=example.USUAL)
+        given = {key: x.astype(np.float32) if x.dtype == np.float64 else x for key, x in exact.items()}
+        loss, *_ = kernel(**given)
+        np.testing.assert_allclose(loss, example.dense(layout, exact), rtol=1e-4)
+        runs[name] = lambda given=given: kernel(**given)  # type: ignore[misc]
+    return {"density": chosen["sparse"].density, **by_turns(runs)}
+
+
+def told_steps(steps: Mapping[str, Mapping[str, float]]) -> str:
+    """The table of steps beside the bound."""
+    rows = []
+    for length, each in steps.items():
+        times, most = each["dense"] / each["sparse"], bound(int(length), each["density"])
+        rows.append((
+            length, f"{each['density']:.3f}", f"{1e3 * each['dense']:.0f} ms", f"{1e3 * each['sparse']:.0f} ms",
+            f"{times:.2f}", f"{most:.2f}", f"{times / most:.2f}",
+        ))  # fmt: skip
+    return table(
+        ("tokens", "density", "all blocks", "blocks of the pattern", "times as fast", "bound of 6.4", "share"), rows
+    )
+
+
 def told(kept: Mapping[str, Any]) -> str:
-    """Both tables."""
+    """The tables of products, and of steps if there are any."""
     of_rows = [
         (
             length,
@@ -184,7 +230,7 @@ def told(kept: Mapping[str, Any]) -> str:
         f"A causal matrix of {BLOCK} x {BLOCK} blocks times {WIDTH} columns, {kept['threads']} threads:\n\n{first}\n\n"
         f"Scores of {HEADS} heads of depth {DEPTH}, super-blocks of {', '.join(map(str, SIZES))} blocks a side:\n\n"
         f"{second}"
-    )
+    ) + (f"\n\nA step of the layer, 768 wide:\n\n{told_steps(kept['steps'])}" if kept.get("steps") else "")
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -194,15 +240,21 @@ def main(given: Sequence[str] | None = None) -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--seconds", type=float, default=600.0)
     options.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
+    options.add_argument("--steps", default="", help="tokens of the transformer's steps; compiling one takes a minute")
     asked = options.parse_args(given)
-    kept = {"threads": asked.threads, "values": {}, "scores": {}}
+    kept: dict[str, Any] = {"threads": asked.threads, "values": {}, "scores": {}}
     if asked.file.exists():
-        kept = json.loads(asked.file.read_text())
+        kept |= json.loads(asked.file.read_text())
+    if asked.steps:
+        example, kernel = compiled_step(asked.threads)
+        for length in map(int, asked.steps.split(",")):
+            kept.setdefault("steps", {}).setdefault(str(length), of_steps(example, kernel, length))
+            asked.file.write_text(json.dumps(kept))
     chosen = {"fast": ("contract",), "threads": asked.threads}
     of_rows = {balanced: values(balanced).compile(**chosen) for balanced in (False, True)}
     of_blocks = {name: scores(sizes).compile(**chosen) for name, sizes in WAYS.items()}
     start = time.monotonic()
-    for length in map(int, asked.lengths.split(",")):
+    for length in map(int, filter(None, asked.lengths.split(","))):
         if time.monotonic() - start > asked.seconds:
             break
         kept["values"].setdefault(str(length), of_values(of_rows, length))

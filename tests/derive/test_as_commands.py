@@ -76,7 +76,7 @@ def test_the_commands_make_the_same_program(make: Callable[[], tm.Function]) -> 
     assert written.program.positions == derived.program.positions
     report = written.check()
     assert report.ok, report
-    assert not any(s.derived for s in written.program.statements.values())
+    assert not any(s.origin.derived for s in written.program.statements.values())
 
 
 def test_the_commands_can_be_edited() -> None:

@@ -101,7 +101,7 @@ def tm_loop(program: Program) -> int:
 
 def updates_elsewhere(program: Program) -> Program:
     update = only(program, Role.UPDATE, "s_update")
-    return program.with_statement(replace(update, target="s"))
+    return program.with_statement(replace(update, memory=replace(update.memory, target="s")))
 
 
 def by_all_ranks(program: Program) -> Program:
@@ -111,8 +111,8 @@ def by_all_ranks(program: Program) -> Program:
 
 
 def other_axes(program: Program, statement: Statement) -> Statement:
-    assert statement.combination is not None
-    return replace(statement, combination=replace(statement.combination, axes=(0,)))
+    assert statement.link.combination is not None
+    return replace(statement, link=replace(statement.link, combination=replace(statement.link.combination, axes=(0,))))
 
 
 #: What is made wrong, of which program, and what the proof says of it.

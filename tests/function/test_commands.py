@@ -76,7 +76,7 @@ def test_commands_of_one_function_are_applied_to_another_with_the_same_names():
     a.by.separate_at(r, [4])[0].split(c, 4, c0, i)
     g = tm.Function.of(b.f.algorithm, a.f.commands)
     assert g.commands == a.f.commands
-    assert g.program.statements["up"].transfer is not None
+    assert g.program.statements["up"].link.transfer is not None
     with pytest.raises(tm.CommandError, match="belongs to another function"):
         b.f.create_xfer({r: tm.Param("R"), c: tm.Param("C")}, a.image[r, c], tm.CPU2GPU)
 

@@ -59,15 +59,15 @@ def shape(program: Program) -> Any:
         [
             (
                 s.name, s.role, str(s.instances), str(s.point), str(s.coords), [numbers[x] for x in s.loops],
-                [program.loops[x].tag for x in s.loops], s.waits,
-                None if s.message is None else (
-                    s.message.exchange, str(s.message.peer), s.message.asynchronous, s.message.mode,
-                    s.message.persistent, str(s.message.slots),
+                [program.loops[x].tag for x in s.loops], s.link.waits,
+                None if s.link.message is None else (
+                    s.link.message.exchange, str(s.link.message.peer), s.link.message.asynchronous, s.link.message.mode,
+                    s.link.message.persistent, str(s.link.message.slots),
                 ),
             )
             for s in program.statements.values()
         ],
-        program.positions, program.distributions, [str(extent) for extent in program.grid],
+        program.positions, program.ranks.distributions, [str(extent) for extent in program.ranks.grid],
     )  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def test_a_file_keeps_it(tmp_path: Path) -> None:
     on_blocks(f, 256)
     f.save(tmp_path / "f.json")
     g = tm.load(tmp_path / "f.json")
-    assert g.commands == f.commands and g.completed.gpu == SMALL
+    assert g.commands == f.commands and g.completed.targets.gpu == SMALL
 
 
 def test_kernels_include_the_header_of_the_target_and_the_report_trusts_it(tmp_path: Path) -> None:

@@ -362,7 +362,7 @@ def test_a_loop_is_shared_over_different_dimensions() -> None:
     f = gram_schmidt()
     report = f.check()
     assert report.ok, report
-    assert f.program.turned == ("q runs k outermost",)
+    assert f.program.origin.turned == ("q runs k outermost",)
     kernel = f.compile()
     for rows, columns in ((1, 1), (5, 3), (9, 9)):
         a = RNG.standard_normal((rows, columns))

@@ -100,6 +100,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("after_nests", "keep_memory", in_one_block, "rows of iterations"),
     ("kernel", "unroll_registers", off_by_one, "gpu/product"),
     ("kernel", "count_steps", off_by_one, "gpu/two GPUs"),
+    ("kernel", "peel_after_count_steps", off_by_one, "gpu/two GPUs"),
     ("kernel", "full_blocks", off_by_one, "gpu/two GPUs"),
     ("kernel", "decide_after_full_blocks", off_by_one, "gpu/product"),
     ("kernel", "keep_unrolled", off_by_one, "gpu/two GPUs"),

@@ -70,7 +70,7 @@ def test_the_sparse_products_of_a_layer_of_width_768_cost_the_share_of_its_block
     tokens, scores = rows * of.block, of.heads * pattern.count * of.block**2
     assert {counts[f"{name}.update"] for name in ("q", "key", "val", "y")} == {tokens * width**2}
     assert counts["s.update"] == counts["c.update"] == scores * of.depth
-    assert {counts[name] for name in ("a", "most.update", "p", "total.update")} == {scores}
+    assert {counts[name] for name in ("a", "most.update", "p", "total.update", "share")} == {scores}
     assert {counts[name] for name in ("added", "mean.update", "centred", "square.update", "out")} == {tokens * width}
     assert scores * of.depth == pattern.density * tokens**2 * width
 
@@ -79,8 +79,10 @@ def test_the_sparse_products_of_a_layer_of_width_768_cost_the_share_of_its_block
 def test_a_step_of_width_768_is_proven_and_that_of_dense_matrices() -> None:
     of, pattern = transformer.USUAL, tm.patterns.BlockLayout(np.tri(2), block=16)
     learned = [*transformer.WEIGHTS, "near"]
-    step = tm.grad(transformer.layer(of=of), wrt=learned)
+    step = transformer.scheduled(tm.grad(transformer.layer(of=of), wrt=learned), of)
     assert step.check().ok
+    kept = {each.name: each.elements for each in step.cost(E=768, R=2, Z=pattern.count).arrays}
+    assert kept["d_share"] == of.heads * pattern.count * of.block**2
     given, numbers = transformer.example(pattern, 768, of=of), np.random.default_rng(2)
     loss, *gradients = step.compile()(**given)
     np.testing.assert_allclose(loss, transformer.dense(pattern, given), rtol=1e-9)

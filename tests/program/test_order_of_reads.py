@@ -71,7 +71,7 @@ def test_loops_are_turned_only_as_far_as_values_need_it(offsets: list[Offset], t
     f = recurrence(offsets)
     report = f.check()
     assert report.ok, report
-    assert f.program.turned == turned
+    assert f.program.origin.turned == turned
     said = [fact for fact in report.proven if fact.startswith("before any command")]
     assert said == [f"before any command {each}, since its values need it" for each in turned]
     kernel = f.compile()
@@ -102,7 +102,7 @@ def test_random_recurrences_run_without_commands() -> None:
 
 def test_where_no_order_of_loops_serves_the_proof_asks_for_commands() -> None:
     f = recurrence([(1, -2), (-2, 1)])
-    assert f.program.turned == ()
+    assert f.program.origin.turned == ()
     assert [violation.kind for violation in f.check().violations] == ["order"]
 
 
@@ -110,7 +110,7 @@ def test_files_keep_how_loops_were_turned(tmp_path: Path) -> None:
     f = recurrence([(1, -1), (-1, -1)])
     f.save(tmp_path / "f.json")
     loaded = tm.load(tmp_path / "f.json")
-    assert loaded.program.turned == f.program.turned != ()
+    assert loaded.program.origin.turned == f.program.origin.turned != ()
     a = np.random.default_rng(3).standard_normal((6, 6))
     assert np.array_equal(loaded.compile()(a), f.evaluate(a))
 

@@ -22,7 +22,7 @@ def held(ranks: list[int], points: list[tm.Expr | int]) -> tuple[tm.Function, Di
     a = f.input("a", tm.float32, [R])
     f.outputs(f.computation("b", {r: R}, a[r] + 1))
     a.distribute_array([r], rank=tm.pieces(r, points, ranks=ranks))
-    return f, f._program.distributions["a"]
+    return f, f._program.ranks.distributions["a"]
 
 
 @pytest.mark.parametrize("ranks", [[0, 1, 2], [1, 1, 0], [2, 0, 0], [1, 1, 1]])

@@ -85,7 +85,7 @@ def test_a_rank_with_a_block_holds_its_rows_and_all_ranks_together_hold_every_ro
     assert (ranks.bounds, ranks.varying, ranks.in_words) == (("lo", "hi"), None, "blocks cover 0 to R - 1")
     assert ranks.unnumbered == "blocks whose bounds are known only at run time"
     assert ranks.agreed.startswith("the blocks lo..hi of ranks 0, 1, ... follow one another from 0 to R")
-    assert ranks.around().ranks is not None
+    assert ranks.around().ranks.everyone is not None
 
 
 def test_a_value_that_would_depend_on_its_rank_is_found() -> None:
@@ -112,7 +112,7 @@ AT_HOME = {
 
 
 def test_blocks_are_asked_at_one_point() -> None:
-    names = re.compile(r"\b(?:program|mine|spread_out|_program)\.blocks\b")
+    names = re.compile(r"\b(?:program|mine|spread_out|_program)\.ranks\.blocks\b")
     found = {
         path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if names.search(path.read_text("utf-8"))
     } - {"program/kernels.py"}

@@ -38,7 +38,7 @@ def holds(context: Any, **params: int) -> bool:
 @pytest.mark.parametrize("least", [1, 2, 3])
 def test_the_bounds_of_a_rank_are_those_of_all_splits(least: int) -> None:
     program = own(doubled(least).program)
-    assert program.blocks.least == least
+    assert program.ranks.blocks.least == least
     extent = 7
     possible = {block for ranks in range(1, 8) for split in splits(extent, ranks, least) for block in split}
     allowed = {
@@ -75,7 +75,7 @@ def test_neighbours_exist_where_the_block_does_not_reach_the_end() -> None:
     program = window(own(doubled().program))
     for low, high, expected in ((0, 5, {0}), (0, 2, {0, 1}), (2, 5, {-1, 0}), (2, 3, {-1, 0, 1})):
         outer = {"lo_below": 0, "hi_above": 5}
-        found = sets.points(sets.fixed(program.ranks, {"R": 5, "lo": low, "hi": high, **outer}))
+        found = sets.points(sets.fixed(program.ranks.everyone, {"R": 5, "lo": low, "hi": high, **outer}))
         assert {point[0] for point in found} == expected
 
 
@@ -86,7 +86,7 @@ def test_a_neighbour_sends_from_its_own_bounds_and_only_to_the_middle() -> None:
     sent = [smallest.evaluated(values, point, params) for point in sets.points(sets.fixed(send.instances, params))]
     assert sorted(sent) == [(-1, 2), (0, 4)]
     receive = program.statements["down_receive"]
-    values = sets.joined(program.rank_of(receive), program.value_of(receive), receive.message.peer)
+    values = sets.joined(program.rank_of(receive), program.value_of(receive), receive.link.message.peer)
     taken = [smallest.evaluated(values, at, params) for at in sets.points(sets.fixed(receive.instances, params))]
     assert sorted(taken) == [(0, 2, -1), (1, 4, 0)]
 
@@ -100,7 +100,7 @@ def test_a_statement_runs_in_the_block_of_its_rank() -> None:
 def test_names_of_outer_bounds_are_new() -> None:
     f = tm.Function("f", params=[R, lo, hi, least_param])
     f.blocks(R, lo, hi)
-    assert outer_names(f.algorithm, f.program.blocks) == ("lo_below_", "hi_above_")
+    assert outer_names(f.algorithm, f.program.ranks.blocks) == ("lo_below_", "hi_above_")
 
 
 def test_blocks_that_make_no_sense_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -226,9 +227,11 @@ def test_a_condition_that_isl_cannot_decide_is_refused() -> None:
 
 def test_an_asserted_condition_is_trusted_where_isl_gives_up() -> None:
     story = stages()
-    story.draft.change("by hand", lambda p: p.with_(asserted=tuple(condition.name for condition in CONDITIONS)))
+    story.draft.change(
+        "by hand", lambda p: p.with_(calls=replace(p.calls, asserted=tuple(condition.name for condition in CONDITIONS)))
+    )
     assert not any("asserted" in fact for fact in story.draft.check().trusted)
-    story.draft.change("by hand", lambda p: p.with_(asserted=("algorithm", *p.asserted)))
+    story.draft.change("by hand", lambda p: p.with_(calls=replace(p.calls, asserted=("algorithm", *p.calls.asserted))))
     report = check(story.draft.program, operations=50)
     assert report.ok
     assert "asserted: values" in report.trusted

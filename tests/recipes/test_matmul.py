@@ -74,6 +74,21 @@ def test_a_product_is_right_at_any_size(cpu: Cpu, left: str, right: str, dtype: 
         np.testing.assert_array_equal(kernel(**arrays), expected(**arrays))
 
 
+@pytest.mark.parametrize(("first", "parts"), [(2, 1), (Q, 2)])
+def test_a_sum_over_several_iterators_is_in_blocks_of_the_longest(first: Any, parts: int) -> None:
+    f = tm.Function("heads", params=[N, M, K, *([Q] if first is Q else [])])
+    A, B = f.input("A", tm.float32, [N, K, first]), f.input("B", tm.float32, [first, K, M])
+    C = f.reduction("C", {i: N, j: M}, {b: first, k: K}, tm.sum, A[i, k, b] * B[b, k, j])
+    f.outputs(C)
+    text = tm.recipes.matmul(C, cpu=WIDE, sizes={"parts": parts, "threads": 2})
+    assert "C.update.split(k, 384, k0, k1)\nC.update.rfactor(b, k0)" in text
+    kernel = f.compile(threads=2)
+    for rows, columns, terms in [(1, 1, 0), (7, 65, 33), (3, 70, 391)]:
+        rng, several = np.random.default_rng(rows), first if isinstance(first, int) else 3
+        a, w = (rng.integers(0, 4, x).astype(np.float32) for x in ((rows, terms, several), (several, terms, columns)))
+        np.testing.assert_array_equal(kernel(a, w), np.einsum("ikb,bkj->ij", a, w))
+
+
 #: The columns of one tile and a vector of the next: each number of vectors, full or with one lane more or less.
 COLUMNS = [n for whole in range(0, 81, 16) for n in (whole - 1, whole, whole + 1) if n > 0]
 
@@ -209,6 +224,20 @@ def test_columns_may_be_constants(columns: int) -> None:
         np.testing.assert_array_equal(kernel(a, b), a @ b)
 
 
+@pytest.mark.parametrize(
+    ("left", "columns", "copied"), [("ik", 17, False), ("ik", 64, False), ("ik", 65, True), ("ki", 17, True)]
+)
+def test_rows_that_one_tile_reads_are_not_copied(left: str, columns: int, copied: bool) -> None:
+    f = tm.Function("narrow", params=[N, K])
+    extents, iterators = {"i": N, "k": K}, {"i": i, "k": k}
+    A = f.input("A", tm.float32, [extents[each] for each in left])
+    B = f.input("B", tm.float32, [K, columns])
+    C = f.reduction("C", {i: N, j: columns}, {k: K}, tm.sum, A[tuple(iterators[each] for each in left)] * B[k, j])
+    f.outputs(C)
+    text = tm.recipes.matmul(C, cpu=WIDE)
+    assert "copy(B," in text and ("copy(A," in text) == copied
+
+
 def test_sizes_that_are_given_are_not_made_alike() -> None:
     f = tm.Function("constant", params=[])
     A, B = f.input("A", tm.float32, [100, 9]), f.input("B", tm.float32, [9, 17])
@@ -238,7 +267,8 @@ def test_what_is_no_matrix_product_is_refused_with_the_reason() -> None:
     assert "different iterators" in refused(
         f.reduction("next", {i: N, j: M}, {k: K - 1}, tm.sum, A[i, k + 1] * B[k, j])
     )
-    assert "over k, b" in refused(f.reduction("two", {i: N, j: M}, {k: K, b: 2}, tm.sum, A[i, k] * B[k, j]))
+    twice = refused(f.reduction("two", {i: N, j: M}, {k: K, b: 2}, tm.sum, A[i, k] * B[k, j]))
+    assert "over k, b: it takes sums whose iterators are indices of both operands, and b is not one of" in twice
     square = f.input("square", tm.float32, [N, N])
     power = f.reduction("power", {i: N, j: N}, {k: N}, tm.sum, square[i, k] * square[k, j])
     assert "reads square as square[i, k] and as square[k, j]" in refused(power)

@@ -252,7 +252,7 @@ def test_the_output_that_stands_for_a_temporary_is_named():
 def test_an_array_of_two_names_is_distributed_alike():
     s = tiles(in_place=True)
     s.a.distribute_array([i, j], rank=(i // 4, j // 4))
-    assert s.f.program.distributions["b"] == s.f.program.distributions["a"]
+    assert s.f.program.ranks.distributions["b"] == s.f.program.ranks.distributions["a"]
     with pytest.raises(
         tm.CommandError, match=r"tm\.rank is for a process grid of 1 axes, and this has 2: name its coord"
     ):

@@ -266,8 +266,8 @@ def one_axis_twice() -> SimpleNamespace:
 
 def two_distributions() -> SimpleNamespace:
     s = scaled(lambda by: by.distribute_array([r, c], rank=r // B), in_place=True)
-    dealt = s.f.program.distributions
-    s.f._program = s.f.program.with_(distributions={"image": dealt["image"]})
+    dealt = s.f.program.ranks.distributions
+    s.f._program = s.f.program.with_(ranks=replace(s.f.program.ranks, distributions={"image": dealt["image"]}))
     return s
 
 

@@ -76,3 +76,19 @@ def test_a_read_at_another_run_keeps_its_condition(of_position: bool) -> None:
     assert g.step.check().ok
     _, found = g.step.compile()(GIVEN["types"], GIVEN["a"][:, 0].copy(), weights)
     np.testing.assert_allclose(found, 2 * (weights if of_position else weights[::-1]), rtol=1e-12)
+
+
+def test_an_adjoint_that_is_a_sum_is_kept_by_position() -> None:
+    f = tm.Function("rows", params=[E, R, N])
+    types = f.segments("types", R, of=E)
+    a, w = f.input("a", tm.float64, [E]), f.input("w", tm.float64, [N, E])
+    e = f.computation("e", {r: R, p: types[r]}, tm.exp(a[p]))
+    f.outputs(f.reduction("out", {r: R, k: N}, {p: types[r]}, tm.sum, e[r, p] * w[k, p]))
+    g = tm.vjp(f, wrt=["a"])
+    kept = {each.name: each.elements for each in g.step.cost(E=30, R=5, N=F).arrays}
+    assert kept["d_e"] == 30, kept
+    statements = {each.name: each.instances for each in g.step.cost(E=30, R=5, N=F).statements}
+    assert statements["d_e.update"] == 30 * F, statements
+    weights, drawn, rows = DRAW.standard_normal((F, 30)), DRAW.standard_normal(30), DRAW.standard_normal((5, F))
+    *_, found = g.step.compile()(types=GIVEN["types"], a=drawn, w=weights, d_out=rows)
+    np.testing.assert_allclose(found, np.exp(drawn) * (weights * rows[TYPE].T).sum(0))

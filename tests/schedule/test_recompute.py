@@ -414,8 +414,8 @@ def test_copies_to_the_file_and_from_it_are_needed_and_waited_for(name: str, is_
     f = in_file(3)
     program = f.completed
     copy = program.statements[name]
-    assert copy.transfer is not None
-    unwaited = replace(copy, transfer=replace(copy.transfer, asynchronous=True))
+    assert copy.link.transfer is not None
+    unwaited = replace(copy, link=replace(copy.link, transfer=replace(copy.link.transfer, asynchronous=True)))
     others = {n: s for n, s in program.statements.items() if n != name}
     assert not check(program.with_(statements={**others, name: unwaited} if is_there else others)).ok
 

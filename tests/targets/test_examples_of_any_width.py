@@ -32,7 +32,7 @@ NARROWER = {("spmv", "x86-64-v4"): 32, ("negative", "x86-64-v3"): 16}
 ON_STACK = {
     "adi": (8, 8, 8),
     "batched": (10, 0, 0),
-    "blur": (12, 0, 0),
+    "blur": (12, 6, 0),
     "cholesky": (2, 12, 28),
     "convolution": (2, 0, 0),
     "convolution_nchw": (7, 3, 4),
@@ -41,7 +41,7 @@ ON_STACK = {
     "deriche": (1, 9, 2),
     "doitgen": (0, 1, 0),
     "durbin": (0, 0, 9),
-    "edge": (40, 38, 12),
+    "edge": (42, 42, 14),
     "gauss": (19, 0, 0),
     "gemm": (4, 4, 4),
     "grey": (16, 0, 0),

@@ -22,6 +22,12 @@ def test_block_sparse_products_are_compared_and_kept(
     assert "equally many rows" in capsys.readouterr().out
 
 
+def test_steps_are_told_beside_the_bound_of_the_thesis() -> None:
+    assert [round(sparse_products.bound(n, 1 / 8), 2) for n in (512, 1024, 2048, 8192)] == [1.58, 2.10, 3.00, 6.18]
+    text = sparse_products.told_steps({"1024": {"density": 1 / 8, "dense": 0.42, "sparse": 0.25}})
+    assert "1.68" in text and "2.10" in text and "0.80" in text
+
+
 def test_a_family_is_told_by_the_geometric_mean_of_its_shapes(tmp_path: Path) -> None:
     times = {"(128, 128, 128)": (1e-3, 2e-3), "(256, 256, 256)": (1e-3, 0.5e-3), "(8, 256)": (1e-3, 3e-3)}
     shapes = {

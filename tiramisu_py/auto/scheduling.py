@@ -80,7 +80,7 @@ def _explained(choice: ChosenOffer) -> Iterable[str]:
 
 def _allocated(program: Program) -> Iterable[str]:
     """The arrays in memory that are not the caller's: ``u[2, N, N] of float32, in each iteration of t0``."""
-    used = {program.storages[each.target].buffer for each in program.storing}
+    used = {program.storages[each.memory.target].buffer for each in program.storing}
     for buffer in program.buffers.values():
         if buffer.argument or buffer.memory is not Memory.HOST or buffer.name not in used:
             continue
@@ -130,7 +130,7 @@ def _problem(function: Function, target: object, threads: int | None, level: str
     program, name = function.program, function.name
     if not program.algorithm.outputs:
         raise DeclarationError(f"{name} has no outputs: say what it returns with {name}.outputs(...)")
-    if program.is_spread or program.grid or program.distributions:
+    if program.ranks.is_spread or program.ranks.grid or program.ranks.distributions:
         raise ArgumentError(f"auto_schedule: {name} runs on ranks: it makes schedules for the cores of one machine")
     on_gpu = [each.name for each in program.buffers.values() if each.memory not in _HOST]
     if on_gpu:

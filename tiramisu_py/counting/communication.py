@@ -31,17 +31,17 @@ def communication(program: Program, params: Mapping[str, int]) -> Communication:
     """The amounts that a program moves at given parameter values; for irregular blocks, only what one rank sends."""
     _check(program, params)
     statements = program.statements.values()
-    in_runs = any((s.transfer or s.message) and s.guards for s in statements)
+    in_runs = any((s.link.transfer or s.link.message) and s.guards for s in statements)
     even = with_even_runs(program, params) if in_runs else program
-    moved = [_moved(even, each, params) for each in even.statements.values() if each.transfer is not None]
+    moved = [_moved(even, each, params) for each in even.statements.values() if each.link.transfer is not None]
     if not axes(program):
         return Communication(tuple(moved), in_place=tuple(_in_place(program, params)))
     spread_out = foreseen(even)
     if told_ranks(spread_out).unnumbered:
         return Communication((*moved, *_of_one_rank(spread_out, params)))
-    assert spread_out.ranks is not None
-    everyone = sets.fixed(spread_out.ranks, params)
-    sides = [sets.interval(everyone, axis) for axis in range(spread_out.rank_axes)]
+    assert spread_out.ranks.everyone is not None
+    everyone = sets.fixed(spread_out.ranks.everyone, params)
+    sides = [sets.interval(everyone, axis) for axis in range(spread_out.ranks.axes)]
     grid = tuple(0 if side is None else side[1] + 1 for side in sides)
     sends = (s for s in spread_out.statements.values() if s.role is Role.SEND)
     exchanged = _exchanges(spread_out, sends, params)
@@ -64,17 +64,17 @@ def _check(program: Program, params: Mapping[str, int]) -> None:
 
 
 def _moved(program: Program, statement: Statement, params: Mapping[str, int]) -> Moved:
-    assert statement.transfer is not None
+    assert statement.link.transfer is not None
     instances = sets.fixed(statement.instances, params)
     elements = count(instances)
     messages = sum(count(sets.fixed(iterations, params)) for iterations in copies_of(program, statement))
-    direction = f"{_words(statement.transfer.source)} -> {_words(statement.transfer.target)}"
+    direction = f"{_words(statement.link.transfer.source)} -> {_words(statement.link.transfer.target)}"
     return Moved(statement.name, direction, elements, elements * _size(program, statement), messages)
 
 
 def _size(program: Program, statement: Statement) -> int:
     """The bytes of an element."""
-    return program.buffers[program.storages[statement.target].buffer].dtype.bytes
+    return program.buffers[program.storages[statement.memory.target].buffer].dtype.bytes
 
 
 def _words(device: Device) -> str:
@@ -105,8 +105,8 @@ def _exchanges(program: Program, sends: Iterator[Statement], params: Mapping[str
     """The amount of each exchange, whose send may be split into several statements."""
     shares: dict[str, list[Share]] = {}
     for send in sends:
-        assert send.message is not None
-        shares.setdefault(send.message.exchange, []).extend(_shares(program, send, params))
+        assert send.link.message is not None
+        shares.setdefault(send.link.message.exchange, []).extend(_shares(program, send, params))
     for name, found in shares.items():
         total = sum((times(share.each, count(share.pairs)) for share in found), Amount())
         yield Moved(name, BETWEEN_RANKS, total.elements, total.bytes, total.messages, tuple(found))
@@ -128,12 +128,12 @@ def _of_one_rank(program: Program, params: Mapping[str, int]) -> Iterator[Moved]
     """The amount that a rank sends in each exchange, for the block bounds in `params`."""
     totals: dict[str, list[int]] = {}
     for send in program.statements.values():
-        if send.role is Role.SEND and send.message is not None:
+        if send.role is Role.SEND and send.link.message is not None:
             instances = send.instances.intersect_params(program.context)
             events = instances.apply(sets.graph(sets.renamed(send.prefix(program.host_depth(send)), None)))
             elements, messages = count(sets.fixed(instances, params)), count(sets.fixed(events, params))
-            total = totals.setdefault(send.message.exchange, [0, 0, 0])
-            totals[send.message.exchange] = [
+            total = totals.setdefault(send.link.message.exchange, [0, 0, 0])
+            totals[send.link.message.exchange] = [
                 total[0] + elements, total[1] + elements * _size(program, send), total[2] + messages
             ]  # fmt: skip
     for name, (elements, size, messages) in totals.items():
@@ -142,14 +142,14 @@ def _of_one_rank(program: Program, params: Mapping[str, int]) -> Iterator[Moved]
 
 def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Iterator[Share]:
     """The pairs of ranks that communicate by a send, in classes of equal amounts."""
-    assert send.message is not None
+    assert send.link.message is not None
     instances = sets.fixed(send.instances.intersect_params(program.context.params()), params)
-    ends = sets.joined(program.rank_of(send), send.message.peer)
+    ends = sets.joined(program.rank_of(send), send.link.message.peer)
     pairs = _at(ends, send, params).intersect_domain(instances)
     message = send.prefix(program.host_depth(send))
-    if send.message.collective:
+    if send.link.message.collective:
         message = next(one for one in collectives(program) if send in one.sends).call_of(send)
-        to_itself = sets.graph(program.rank_of(send)).intersect(sets.graph(sets.renamed(send.message.peer, None)))
+        to_itself = sets.graph(program.rank_of(send)).intersect(sets.graph(sets.renamed(send.link.message.peer, None)))
         pairs = pairs.subtract_domain(sets.fixed_map(to_itself, params).domain())
     iterations = _at(sets.renamed(message, None), send, params)
     elements = list(classes(pairs.reverse()))
@@ -183,9 +183,9 @@ class Given:
 def given(program: Program, params: Mapping[str, int]) -> Iterator[Given]:
     """The contribution of each rank to the combinations of a spread program; none from a rank alone on its line."""
     for updates in groups(program):
-        size = program.buffers[program.storages[updates[0].target].buffer].dtype.bytes
+        size = program.buffers[program.storages[updates[0].memory.target].buffer].dtype.bytes
         whole = sets.fixed(_given(program, updates), params)
-        axes, depth = program.rank_axes, _depth(program, updates[0])
+        axes, depth = program.ranks.axes, _depth(program, updates[0])
         forms = sets.variables(whole.get_space())
         rank = sets.graph(sets.function(whole.get_space(), None, forms[:axes]), whole)
         outside = sets.graph(sets.function(whole.get_space(), None, forms[axes : axes + depth]), whole)
@@ -199,8 +199,8 @@ def given(program: Program, params: Mapping[str, int]) -> Iterator[Given]:
 
 
 def _ranks(program: Program) -> isl.Set:
-    assert program.ranks is not None
-    return program.ranks
+    assert program.ranks.everyone is not None
+    return program.ranks.everyone
 
 
 def _depth(program: Program, update: Statement) -> int:
@@ -213,15 +213,15 @@ def _given(program: Program, updates: tuple[Statement, ...]) -> isl.Set:
     """``[rank, loops around, value]`` of what each rank gives: a box of values in each iteration."""
     parts = list[isl.Set]()
     for update in updates:
-        assert update.onto is not None
+        assert update.memory.onto is not None
         outermost = update.depth(next(iter(combined_loops(program, update).values())))
         coords = zip(update.loops[:outermost], sets.outputs(update.coords), strict=False)
         around = [form for loop, form in coords if not program.loops[loop].is_rank]
-        forms = [*sets.outputs(update.onto), *around, *sets.outputs(program.value_of(update))]
+        forms = [*sets.outputs(update.memory.onto), *around, *sets.outputs(program.value_of(update))]
         here = update.instances.intersect_params(program.context.params())
         parts.append(here.apply(sets.graph(sets.function(update.frame, None, forms))))
     found = sets.union_of(parts)
-    return box_around(found.coalesce(), program.rank_axes + _depth(program, updates[0]))
+    return box_around(found.coalesce(), program.ranks.axes + _depth(program, updates[0]))
 
 
 def _together(program: Program, update: Statement, everyone: isl.Set) -> isl.Set:

@@ -72,7 +72,7 @@ class Counter:
                     storage = self._program.storage_for(statement, source).name
                     read.append((storage, _at(relation.range(), params)))
             value = sets.graph(self._program.value_of(statement), statement.instances)
-            written.append((statement.target, _at(value.range(), params)))
+            written.append((statement.memory.target, _at(value.range(), params)))
         moved = [*sets.united_by_key(read).items(), *sets.united_by_key(written).items()]
         return sum(self._size(storage) * count(of) for storage, of in moved)
 

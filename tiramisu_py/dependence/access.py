@@ -82,7 +82,7 @@ class MemoryAccess:
 
     @property
     def _target(self) -> str:
-        return "" if self.actor.statement is None else self.actor.statement.target
+        return "" if self.actor.statement is None else self.actor.statement.memory.target
 
     @cached_property
     def places(self) -> isl.Map:

@@ -89,7 +89,7 @@ class MemoryAccesses:
         """The statements that store to each storage."""
         found: dict[str, list[Statement]] = {}
         for statement in self.program.storing:
-            found.setdefault(statement.target, []).append(statement)
+            found.setdefault(statement.memory.target, []).append(statement)
         return found
 
     @cached_property
@@ -106,7 +106,7 @@ class MemoryAccesses:
 
     def write(self, statement: Statement) -> MemoryAccess | None:
         """A statement's write; None if the statement is outside the scope of the buffer."""
-        storage = self.program.storages[statement.target]
+        storage = self.program.storages[statement.memory.target]
         return self._remembered(statement, "", storage, lambda: self._write(statement))
 
     def read(self, statement: Statement, source: str) -> MemoryAccess | None:
@@ -115,7 +115,7 @@ class MemoryAccesses:
         return self._remembered(statement, source, storage, lambda: self._read(statement, source))
 
     def _write(self, statement: Statement) -> MemoryAccess | None:
-        storage = self.program.storages[statement.target]
+        storage = self.program.storages[statement.memory.target]
         value = sets.renamed(self.program.value_of(statement), statement.source)
         domain = statement.instances.intersect_params(self.program.context.params())
         return self._access(statement, storage, True, domain, sets.identity(statement.frame), value, statement.coords)
@@ -200,7 +200,7 @@ class MemoryAccesses:
             owner = sets.joined(owner, sets.compose(instance, self._kernel_of(statement).thread_of(statement)))
         place = sets.renamed(sets.joined(owner, index), str(home_of(buffer, device)))
         actor = Actor(statement.name, statement)
-        source, count = sets.out_name(sets.graph(value)), self.program.rank_axes
+        source, count = sets.out_name(sets.graph(value)), self.program.ranks.axes
         when = sets.compose(instance, local_time(self.program, statement)) if count else coords
         return MemoryAccess(
             actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device, count, when
@@ -209,7 +209,7 @@ class MemoryAccesses:
     @cached_property
     def partials(self) -> frozenset[str]:
         """The storages of partial results that are combined with others: what they hold has no name."""
-        return frozenset(s.target for s in self.program.storing if s.role is Role.COMBINE)
+        return frozenset(s.memory.target for s in self.program.storing if s.role is Role.COMBINE)
 
     def _kernel_of(self, statement: Statement) -> KernelNest:
         return next(nest for nest in self._kernels if any(s.name == statement.name for s in nest.statements))
@@ -244,7 +244,7 @@ class MemoryAccesses:
         if buffer.scope:
             return None
         domain = self._held(storage.source)
-        same, count = sets.identity(domain.get_space()), self.program.rank_axes
+        same, count = sets.identity(domain.get_space()), self.program.ranks.axes
         value = sets.function(domain.get_space(), storage.source, sets.outputs(same)[count:])
         element = sets.compose(value, storage.index)
         place = sets.renamed(sets.joined(sets.prefix(same, count), element), str(home_of(buffer, buffer.device)))

@@ -187,7 +187,7 @@ class Flow:
 
     def _without_idle(self, write: MemoryAccess) -> MemoryAccess:
         statement = write.actor.statement
-        if statement is None or statement.role is not Role.VALUE or statement.message is not None:
+        if statement is None or statement.role is not Role.VALUE or statement.link.message is not None:
             return write
         left = write.domain
         for source in self.accesses.sources(statement):

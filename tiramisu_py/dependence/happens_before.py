@@ -64,7 +64,7 @@ class Happens:
     @cached_property
     def messages(self) -> tuple[Statement, ...]:
         """The asynchronous halves of exchanges."""
-        return tuple(s for s in self.program.acting if s.message is not None and s.message.asynchronous)
+        return tuple(s for s in self.program.acting if s.link.message is not None and s.link.message.asynchronous)
 
     @cached_property
     def pending(self) -> tuple[Statement, ...]:
@@ -73,21 +73,21 @@ class Happens:
 
     def lane(self, statement: Statement) -> Queue:
         """The queue of a statement: an operation sequence, the lane of its messages, or the host (None)."""
-        if statement.message is not None and statement.message.asynchronous:
+        if statement.link.message is not None and statement.link.message.asynchronous:
             return statement.name
         return self.program.queue_of(statement)
 
     @cached_property
     def waits(self) -> tuple[Statement, ...]:
         """The waits."""
-        return tuple(s for s in self.program.statements.values() if s.role is Role.WAIT and s.waits is not None)
+        return tuple(s for s in self.program.statements.values() if s.role is Role.WAIT and s.link.waits is not None)
 
     # -- time of issue
 
     @cached_property
     def size(self) -> int:
         """The number of leading dimensions of the time vector that distinguish the operations and the waits."""
-        timed = (*self.operations, *self.waits, *(s for s in self.program.acting if s.message is not None))
+        timed = (*self.operations, *self.waits, *(s for s in self.program.acting if s.link.message is not None))
         depths = (self.program.host_depth(s) for s in timed)
         return 2 * max(depths, default=0) + 1
 
@@ -98,7 +98,7 @@ class Happens:
 
     @property
     def _ranks(self) -> int:
-        return self.program.rank_axes
+        return self.program.ranks.axes
 
     @cached_property
     def later(self) -> isl.Map:
@@ -139,9 +139,9 @@ class Happens:
         return self._awaited[key]
 
     def _all_awaited(self, wait: Statement, operation: Statement) -> isl.Map:
-        assert wait.waits is not None
+        assert wait.link.waits is not None
         kept = sets.function(operation.frame, None, self.program.told_apart(wait, operation))
-        chosen = sets.prefix(sets.identity(wait.frame), len(wait.waits.positions))
+        chosen = sets.prefix(sets.identity(wait.frame), len(wait.link.waits.positions))
         waiting = sets.graph(chosen, self._instances(wait)).reverse()
         named = sets.graph(kept, self._instances(operation)).apply_range(waiting)
         times = named.apply_domain(self.times(operation)).apply_range(self.times(wait))
@@ -156,8 +156,8 @@ class Happens:
 
     def _by_waits(self) -> Iterator[Step]:
         for wait in self.waits:
-            assert wait.waits is not None
-            target = None if wait.waits.on is None else (wait.waits.device, wait.waits.on)
+            assert wait.link.waits is not None
+            target = None if wait.link.waits.on is None else (wait.link.waits.device, wait.link.waits.on)
             parts = list[tuple[Queue, isl.Map]]()
             for operation in self.program.awaited(wait):
                 queue = self.lane(operation)
@@ -241,7 +241,7 @@ class Happens:
     def early(self, wait: Statement) -> Iterator[tuple[Statement, isl.Map]]:
         """The operations that a wait names although they are issued after it, each with ``time -> time``."""
         for operation in self.program.awaited(wait):
-            if self.program.queue_of(operation) is not None or operation.message is not None:
+            if self.program.queue_of(operation) is not None or operation.link.message is not None:
                 bad = self.awaited(wait, operation).intersect(self.later.reverse())
                 if not bad.is_empty():
                     yield operation, bad
@@ -249,6 +249,6 @@ class Happens:
 
 def is_asynchronous(operation: Statement) -> bool:
     """Whether the host goes on before an operation is complete: kernels, and asynchronous transfers and messages."""
-    if operation.message is not None:
-        return operation.message.asynchronous
-    return operation.transfer is None or operation.transfer.asynchronous
+    if operation.link.message is not None:
+        return operation.link.message.asynchronous
+    return operation.link.transfer is None or operation.link.transfer.asynchronous

@@ -22,9 +22,13 @@ def may_be_idle(program: Program, statement: Statement) -> bool:
     Registers are variables that loops carry. A vector past the end of a loop stores something where a later store may
     bring the value back. What ranks exchange is copied from array to array.
     """
-    if statement.role not in (Role.VALUE, Role.COPY) or statement.transfer is not None or statement.message is not None:
+    if (
+        statement.role not in (Role.VALUE, Role.COPY)
+        or statement.link.transfer is not None
+        or statement.link.message is not None
+    ):
         return False
-    target = program.buffers[program.storages[statement.target].buffer]
+    target = program.buffers[program.storages[statement.memory.target].buffer]
     if target.memory is not Memory.HOST or isinstance(target.dtype, TupleType):
         return False
     if program.kernel_of(statement) is not None or any(loop.is_rank for loop in program.loops.values()):
@@ -32,6 +36,6 @@ def may_be_idle(program: Program, statement: Statement) -> bool:
     return not any(
         isinstance(tag := program.loops[loop].tag, Vector) and tag.remainder == "pad"
         for other in program.storing
-        if program.storages[other.target].buffer == target.name
+        if program.storages[other.memory.target].buffer == target.name
         for loop in other.loops
     )

@@ -81,7 +81,9 @@ def _is_plain(accesses: MemoryAccesses, home: Home) -> bool:
     if any(storage.inner for storage in program.storages_in(buffer)):
         return False
     statements = _accessing(accesses, home)
-    if any(program.queue_of(s) is not None or s.message is not None or s.onto is not None for s in statements):
+    if any(
+        program.queue_of(s) is not None or s.link.message is not None or s.memory.onto is not None for s in statements
+    ):
         return False
     return any(has_tiles(s) for s in statements)
 
@@ -119,7 +121,9 @@ def _reference(program: Program, state: Program, statements: list[Statement]) ->
     if len(found) < len(wanted):
         return None
     loops = {number: replace(loop, tag=None) for number, loop in state.loops.items()}
-    return program.with_(statements=found, loops=loops, orders=state.orders, parent=None, command=None)
+    return program.with_(
+        statements=found, loops=loops, orders=state.orders, origin=replace(program.origin, parent=None, command=None)
+    )
 
 
 def _reading(accesses: MemoryAccesses, home: Home) -> Iterator[MemoryAccess]:

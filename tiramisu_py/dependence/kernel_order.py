@@ -89,13 +89,13 @@ def contending(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Ma
     """
     found = pairs.intersect(other_thread(nest, a, b))
     first, second = statement_of(a), statement_of(b)
-    if not (first.deferred or second.deferred):
+    if not (first.link.deferred or second.link.deferred):
         return found
     own = pairs.intersect(same_thread(nest, a, b))
     before, after = clock(nest.program, a), clock(nest.program, b)
-    if first.deferred:
+    if first.link.deferred:
         found = found.union(own.intersect(_through(before, earlier(nest, first, second), after)))
-    if second.deferred:
+    if second.link.deferred:
         found = found.union(own.intersect(_through(before, earlier(nest, second, first).reverse(), after)))
     return found
 
@@ -163,7 +163,7 @@ def separated(nest: KernelNest, first: Statement, second: Statement) -> isl.Map:
     After a deferred copy there are as many barriers as it needs, each after the one before.
     """
     found = isl.Map.empty(_clocks(nest.program, first, second))
-    for barrier, before in passed(nest, first, max(1, first.deferred)).items():
+    for barrier, before in passed(nest, first, max(1, first.link.deferred)).items():
         found = found.union(before.apply_range(earlier(nest, nest.program.statements[barrier], second)))
     return found.coalesce()
 
@@ -219,7 +219,7 @@ def across_rounds(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map
         apart = apart.union(sets.less_at(alike, position)).union(sets.greater_at(alike, position))
     found = elements.intersect(_through(first, apart, second))
     found = found.intersect_domain(_without_barrier(nest, a, later=True))
-    if statement_of(a).deferred > 1:
+    if statement_of(a).link.deferred > 1:
         return found  # which takes more barriers than the one before what comes later
     return found.intersect_range(_without_barrier(nest, b))
 
@@ -229,7 +229,7 @@ def _without_barrier(nest: KernelNest, access: MemoryAccess, *, later: bool = Fa
     statement, times = statement_of(access), clock(nest.program, access)
     found = access.domain
     if later:
-        for then in passed(nest, statement, max(1, statement.deferred)).values():
+        for then in passed(nest, statement, max(1, statement.link.deferred)).values():
             found = found.subtract(times.intersect_range(then.domain()).domain())
         return found
     for barrier in barriers(nest):

@@ -42,8 +42,13 @@ def keeps_order(program: Program, loop: Loop, store: MemoryAccess, read: MemoryA
 
 
 def _is_plain(program: Program, statement: Statement) -> bool:
-    plain = statement.role in _PLAIN and not statement.is_call and not statement.deferred
-    return plain and statement.message is None and statement.transfer is None and program.kernel_of(statement) is None
+    plain = statement.role in _PLAIN and not statement.is_call and not statement.link.deferred
+    return (
+        plain
+        and statement.link.message is None
+        and statement.link.transfer is None
+        and program.kernel_of(statement) is None
+    )
 
 
 def out_of_order(program: Program, store: MemoryAccess, read: MemoryAccess, depth: int) -> isl.Map:
@@ -90,7 +95,7 @@ def reading_ahead(program: Program) -> list[Loop]:
 
 def _may_share(program: Program, store: Statement, read: Statement) -> bool:
     """Whether a statement reads a buffer that another one, or itself, stores to."""
-    buffer = program.storages[store.target].buffer
+    buffer = program.storages[store.memory.target].buffer
     return any(program.storages[name].buffer == buffer for name in read.loads if name in program.storages)
 
 

@@ -38,7 +38,7 @@ def may_run_anywhere(program: Program, statement: Statement) -> bool:
     tag = program.loops[statement.loops[-1]].tag if statement.loops else None
     if not isinstance(tag, Vector) or tag.combine not in (None, Combine.PRIVATE):
         return False
-    if program.buffers[program.storages[statement.target].buffer].memory not in (Memory.HOST, Memory.REGISTER):
+    if program.buffers[program.storages[statement.memory.target].buffer].memory not in (Memory.HOST, Memory.REGISTER):
         return False
     terms_only = all(mentions(guard, computation.over) for guard in statement.guards)
     if not terms_only or not _always_has_a_result(statement.body):
@@ -85,7 +85,7 @@ def is_undisturbed(program: Program, statement: Statement) -> bool:
 
 def _depths_of_copies(program: Program, update: Statement, a: MemoryAccess, b: MemoryAccess) -> set[int]:
     """The depths of loops whose iterations have copies, if two accesses are those of an update to its element."""
-    home = program.storages[update.target].buffer
+    home = program.storages[update.memory.target].buffer
     if not all(each.actor.statement is update and each.buffer.name == home for each in (a, b)):
         return set()
     tags = [program.loops[loop].tag for loop in update.loops]

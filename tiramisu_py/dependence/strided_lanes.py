@@ -78,7 +78,7 @@ def _values(program: Program, statement: Statement) -> Iterator[tuple[Storage, i
                 except NotAffine:
                     continue
                 yield program.storage_for(statement, access.source), sets.function(statement.frame, None, forms)
-    yield program.storages[statement.target], target
+    yield program.storages[statement.memory.target], target
 
 
 class _Moving:
@@ -156,7 +156,7 @@ def carries(program: Program, loop: LoopId) -> bool:
     """Whether two iterations of a loop, in one iteration of the loops around it, access one place and one writes it."""
     flow = Flow(MemoryAccesses(program))
     inside = {each.name for each in program.with_this_loop(loop)}
-    buffers = {program.storages[each.target].buffer for each in program.with_this_loop(loop) if each.stores}
+    buffers = {program.storages[each.memory.target].buffer for each in program.with_this_loop(loop) if each.stores}
     for home in (home for buffer in buffers for home in flow.accesses.homes_of(buffer)):
         writes = [each for each in flow.accesses.writers(home) if each.actor.name in inside]
         reads = [each for each in flow.accesses.readers(home) if each.actor.name in inside]

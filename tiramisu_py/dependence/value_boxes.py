@@ -53,7 +53,7 @@ def copies_of(program: Program, transfer: Statement) -> list[isl.Set]:
 
 def _is_box(program: Program, transfer: Statement, instances: isl.Set, count: int) -> bool:
     """Whether the instances of a transfer access a box of elements in each iteration of its outermost loops."""
-    storage = program.storages[transfer.target]
+    storage = program.storages[transfer.memory.target]
     owner = transfer.prefix(len(program.frame(storage)))
     element = sets.outputs(sets.compose(sets.joined(owner, program.value_of(transfer)), storage.index))
     forms = [*sets.outputs(transfer.coords)[:count], *element]

@@ -34,7 +34,7 @@ def derived_commands(program: Program) -> list[Command]:
     Raises `CommandError` if there are no such commands: computations were changed too, or commands cannot name a
     place.
     """
-    ranks = any(s.message is not None for s in program.acting)
+    ranks = any(s.link.message is not None for s in program.acting)
     for entry in program.log:
         command = entry.command
         if isinstance(command, DeriveTransfers) and (command.depth is not None or (command.overlap and ranks)):
@@ -42,16 +42,16 @@ def derived_commands(program: Program) -> list[Command]:
                 f"{entry} has also cut or repeated computations, for which there are no commands: derive without "
                 "overlap= and depth=, and cut with separate_at"
             )
-    made = [s for s in program.statements.values() if s.derived]
+    made = [s for s in program.statements.values() if s.origin.derived]
     commands: list[Command] = []
     written: set[str] = set()
     for statement in sorted(made, key=lambda s: not s.acts):
-        if statement.message is not None:
-            if statement.message.exchange not in written:
-                written.add(statement.message.exchange)
-                commands += _exchange(program, statement.message.exchange)
-        elif statement.transfer is not None:
-            commands += _transfer(program, statement, statement.transfer)
+        if statement.link.message is not None:
+            if statement.link.message.exchange not in written:
+                written.add(statement.link.message.exchange)
+                commands += _exchange(program, statement.link.message.exchange)
+        elif statement.link.transfer is not None:
+            commands += _transfer(program, statement, statement.link.transfer)
         else:
             commands += _wait(program, statement)
     return [*commands, *_orders(program, {s.name for s in made})]
@@ -61,15 +61,15 @@ def derived_commands(program: Program) -> list[Command]:
 
 
 def _exchange(program: Program, name: str) -> Iterator[Command]:
-    halves = [s for s in program.acting if s.message is not None and s.message.exchange == name]
+    halves = [s for s in program.acting if s.link.message is not None and s.link.message.exchange == name]
     send = next(s for s in halves if s.role is Role.SEND)
     receive = next(s for s in halves if s.receives)
     moved = [_moved(program, half) for half in (send, receive)]
     expected = [f"{name}_send", f"{name}_receive"]
     alike = len(halves) == 2 and str(moved[0]) == str(moved[1])
-    if not alike or [send.name, receive.name] != expected or send.sources:
+    if not alike or [send.name, receive.name] != expected or send.memory.sources:
         raise CommandError(f"create_exchange cannot make the exchange {name}")
-    collective = send.message is not None and send.message.collective
+    collective = send.link.message is not None and send.link.message.collective
     yield CreateExchange(
         program.algorithm.name, moved[0], send=_domain(program, send), to=_peer(send), recv=_domain(program, receive),
         source=_peer(receive), send_props=() if collective else _properties(send),
@@ -80,14 +80,14 @@ def _exchange(program: Program, name: str) -> Iterator[Command]:
 
 
 def _properties(half: Statement) -> list[Mode | Property]:
-    asynchronous = half.message is not None and half.message.asynchronous
+    asynchronous = half.link.message is not None and half.link.message.asynchronous
     return [Mode.ASYNC, Property.NONBLOCK if asynchronous else Property.BLOCK]
 
 
 def _tagged(program: Program, half: Statement) -> Iterator[Command]:
     """The tags of a statement's loops; a message's loop runs on ranks if another loop of its name does."""
-    bulk, by_name, handle = [], half.message is not None, _handle(program, half.name)
-    known = {loop.name for s in program.storing if not s.derived for loop in _rank_loops(program, s) if by_name}
+    bulk, by_name, handle = [], half.link.message is not None, _handle(program, half.name)
+    known = {loop.name for s in program.storing if not s.origin.derived for loop in _rank_loops(program, s) if by_name}
     for loop in (program.loops[number] for number in half.loops):
         if isinstance(loop.tag, Bulk):
             bulk.append(Iter(loop.name))
@@ -109,9 +109,9 @@ def _moved(program: Program, statement: Statement) -> Access:
 
 
 def _peer(half: Statement) -> Expr | tuple[Expr, ...]:
-    assert half.message is not None
-    from_rank = RANK if half.message.is_relative else None
-    forms = [_form(form, half.dims, from_rank) for form in sets.outputs(half.message.peer)]
+    assert half.link.message is not None
+    from_rank = RANK if half.link.message.is_relative else None
+    forms = [_form(form, half.dims, from_rank) for form in sets.outputs(half.link.message.peer)]
     return forms[0] if len(forms) == 1 else tuple(forms)
 
 
@@ -145,7 +145,7 @@ def _plus(total: Expr | None, term: Expr, negative: bool) -> Expr:
 
 
 def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Iterator[Command]:
-    if statement.sources and not transfer.uses_files:
+    if statement.memory.sources and not transfer.uses_files:
         raise CommandError(f"create_xfer cannot make the transfer {statement.name}, which moves a copy")
     direction = {
         (True, False): Direction.CPU2GPU, (False, True): Direction.GPU2CPU, (False, False): Direction.GPU2GPU
@@ -167,7 +167,7 @@ def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Ite
 
 
 def _wait(program: Program, statement: Statement) -> Iterator[Command]:
-    waits = statement.waits
+    waits = statement.link.waits
     assert waits is not None
     shifts = _shifts(program, statement, waits)
     domain = _domain(program, statement) if statement.loops else None
@@ -196,7 +196,7 @@ def _shifts(program: Program, statement: Statement, waits: Waiting) -> list[int]
 
 def _names_loops(program: Program, awaited: Statement, waits: Waiting) -> bool:
     """Whether the loops of a wait can be named: no iterator of the operation has such a name and another value."""
-    if not waits.by_loop or awaited.transfer is not None:
+    if not waits.by_loop or awaited.link.transfer is not None:
         return True
     values, forms = value_names(program.algorithm.source(awaited.source)), sets.outputs(program.value_of(awaited))
     coords = sets.outputs(awaited.coords)
@@ -234,6 +234,6 @@ def _chains(orders: Sequence[Order]) -> list[list[Order]]:
 def _handle(program: Program, name: str) -> Named:
     """The handle of a statement, by its own name."""
     statement = program.statements.get(name)
-    if statement is None or not statement.stores or statement.derived:
+    if statement is None or not statement.stores or statement.origin.derived:
         return Single("" if statement is None else statement.source, name, name)
     return NamedParts(statement.source, name, name, (name,))

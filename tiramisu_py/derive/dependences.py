@@ -65,7 +65,7 @@ class Dependences:
         )
 
     def _of(self, statement: Statement) -> list[MemoryAccess]:
-        waiting = statement.waits is not None
+        waiting = statement.link.waits is not None
         inside = self.program.awaited(statement) if waiting else (statement,)
         return [access for one in inside for access in self._accesses.get(one.name, [])]
 
@@ -103,7 +103,7 @@ def commute(program: Program, x: MemoryAccess, y: MemoryAccess) -> bool:
         return False
     if declared.in_order or _keeps_bits(program.algorithm, declared):
         return False
-    return all(a.actor.statement is not None and a.storage.name == a.actor.statement.target for a in (x, y))
+    return all(a.actor.statement is not None and a.storage.name == a.actor.statement.memory.target for a in (x, y))
 
 
 def _keeps_bits(algorithm: Algorithm, computation: Computation) -> bool:

@@ -84,7 +84,7 @@ def derived_transfers(
 def _marked(program: Program, known: set[str]) -> Program:
     """The program with all statements that are not in `known` marked as derived."""
     made = [s for s in program.statements.values() if s.name not in known]
-    return program.with_statement(*(replace(s, derived=True) for s in made))
+    return program.with_statement(*(replace(s, origin=replace(s.origin, derived=True)) for s in made))
 
 
 def _cut(program: Program, known: set[str], exchanged: Sequence[Exchanged], command: str) -> Program:
@@ -123,8 +123,10 @@ def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str
 
 def _without_derived(program: Program) -> Program:
     """The program without earlier derived statements, which may be outdated, except those that a user's wait names."""
-    derived = [s for s in program.statements.values() if s.derived]
-    awaited = {s.waits.of for s in program.statements.values() if s.waits is not None and not s.derived}
+    derived = [s for s in program.statements.values() if s.origin.derived]
+    awaited = {
+        s.link.waits.of for s in program.statements.values() if s.link.waits is not None and not s.origin.derived
+    }
     for statement in sorted(derived, key=lambda s: s.acts):
         if statement.name not in awaited:
             program = removed(program, statement)
@@ -168,7 +170,7 @@ def _declared(program: Program, name: str, batch: Batch, command: str) -> Progra
         own = zip(made.loops[depth:], made.dims[depth:], strict=True)
         program = program.with_loop(*(replace(program.loops[loop], name=dim) for loop, dim in own))
     if storage.name != storage.source:
-        made = replace(made, target=storage.name, sources={storage.source: storage.name})
+        made = replace(made, memory=replace(made.memory, target=storage.name, sources={storage.source: storage.name}))
     if batch.loops and not batch.writers:
         inside = [s.name for s in program.with_this_loop(batch.loops[-1]) if s.name != name]
         kept = {other: s for other, s in program.statements.items() if other != name}
@@ -230,7 +232,7 @@ def _arrivals(program: Program, batch: Batch) -> Iterator[Statement]:
     for writer in batch.writers:
         yield writer
         for wait in program.statements.values():
-            if writer.receives and wait.waits is not None and wait.waits.of == writer.name:
+            if writer.receives and wait.link.waits is not None and wait.link.waits.of == writer.name:
                 yield wait
 
 
@@ -321,9 +323,9 @@ def on_own_sequences(program: Program, names: Collection[str]) -> Program:
     changed = []
     for name in names:
         statement = program.statements[name]
-        transfer = statement.transfer
+        transfer = statement.link.transfer
         if transfer is not None:
             last = max((stream for device, stream in used if device == transfer.device), default=0)
             stream = last + 1 if transfer.source is None else last + 2
-            changed.append(replace(statement, transfer=replace(transfer, stream=stream)))
+            changed.append(replace(statement, link=replace(statement.link, transfer=replace(transfer, stream=stream))))
     return program.with_statement(*changed)

@@ -98,12 +98,12 @@ class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Co
             kind = Reduction if algorithm.computations[name].is_reduction else Computation
             return kind(self, name)
         statement = self.completed.statements.get(name)
-        if statement is not None and statement.transfer is not None:
+        if statement is not None and statement.link.transfer is not None:
             return Transfer(self, statement.source, name)
-        if statement is not None and statement.message is not None:
+        if statement is not None and statement.link.message is not None:
             return Half(self, statement.source, name)
-        if statement is not None and statement.waits is not None:
-            return Wait(self, statement.waits.of, name)
+        if statement is not None and statement.link.waits is not None:
+            return Wait(self, statement.link.waits.of, name)
         if statement is not None and statement.role is Role.BARRIER:
             return Barrier(self, "", name)
         if statement is not None:

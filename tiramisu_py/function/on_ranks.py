@@ -92,10 +92,10 @@ class OnRanks(Results):
 
     def _distribution(self, name: str) -> Distribution:
         buffer = self._program.storages[name].buffer
-        alike = (s.source for s in self._program.storages_in(buffer) if s.source in self._program.distributions)
-        source = name if name in self._program.distributions else next(alike, None)
+        alike = (s.source for s in self._program.storages_in(buffer) if s.source in self._program.ranks.distributions)
+        source = name if name in self._program.ranks.distributions else next(alike, None)
         everywhere = Distribution((None,) * axes(self._program))
-        return everywhere if source is None else self._program.distributions[source]
+        return everywhere if source is None else self._program.ranks.distributions[source]
 
     def process_grid(self, **params: int) -> tuple[int, ...]:
         """The number of ranks along each axis of the process grid; empty for a function without ranks.

@@ -52,7 +52,7 @@ def arguments(program: Program, arrays: Arrays | None = None) -> tuple[Argument,
 
 def _kept(program: Program, source: str) -> dict[str, Argument]:
     """The operands that the caller passes in place of an input."""
-    names = [program.storages[operand.storage].buffer for operand in program.kept if operand.source == source]
+    names = [program.storages[operand.storage].buffer for operand in program.calls.kept if operand.source == source]
     return {name: _array(program, program.buffers[name], True, False, None) for name in names}
 
 
@@ -77,7 +77,7 @@ def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
     """
     parts = list[isl.Set]()
     for statement in program.storing:
-        storage = program.storages[statement.target]
+        storage = program.storages[statement.memory.target]
         if storage.buffer != buffer.name or statement.guards:
             continue
         if array_name(buffer, program.stores_at(statement)) != buffer.name:

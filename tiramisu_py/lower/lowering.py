@@ -99,7 +99,7 @@ class _Lowering:
             gpus=OnGpus(
                 kernels=tuple(kernel.function for kernel in self.code.gpu.kernels.values()),
                 devices=device_count(program),
-                kind=program.gpu,
+                kind=program.targets.gpu,
                 where=self.code.gpu.where(is_distributed=self.grid is not None),
             ),
             grid=self.grid,
@@ -128,7 +128,7 @@ def _whole(arrays: Mapping[str, Instance], nests: Sequence[Fragment]) -> Node:
 
 def _nontemporal_above(program: Program) -> int | None:
     """The least of the bounds that statements give; None if none does."""
-    given = (s.nontemporal.above for s in program.statements.values() if s.nontemporal is not None)
+    given = (s.memory.nontemporal.above for s in program.statements.values() if s.memory.nontemporal is not None)
     return min((bound for bound in given if bound is not None), default=None)
 
 
@@ -141,7 +141,7 @@ def _documentation(program: Program) -> tuple[str, ...]:
     lines = (
         algorithm_line(program, statement, statement.body)
         for statement in program.storing
-        if statement.role is not Role.COPY and statement.combination is None and not statement.instances.is_empty()
+        if statement.role is not Role.COPY and statement.link.combination is None and not statement.instances.is_empty()
     )
     return tuple(dict.fromkeys((*lines, *_places(program))))
 
@@ -197,13 +197,13 @@ class HostCode:
         """The code of a statement of the host's part."""
         if statement.name in self.reductions.names:
             return self.reductions.bodies(self.program, statement)
-        if statement.message is not None and statement.message.collective:
+        if statement.link.message is not None and statement.link.message.collective:
             return list(self.calls.of(statement))
-        if statement.message is not None:
+        if statement.link.message is not None:
             return list(self.messages.posts(self.program.statements[statement.name], statement))
         if statement.is_call:
             return list(stage_calls(self.program, self.program.statements[statement.name], statement))
-        completes = self.messages.completes(statement) if statement.waits is not None else []
+        completes = self.messages.completes(statement) if statement.link.waits is not None else []
         return [*completes, *self.gpu.bodies(statement)]
 
 
@@ -237,8 +237,8 @@ class GpuCode:
         Without a grid, only parameters count for which the program has any work.
         """
         host, operations = self.host.program, set(self.host.operation.values())
-        parts = [s.instances.params() for s in host.acting if s.name in operations and s.message is None]
-        others = [s.instances.params() for s in host.acting if s.name not in operations and s.message is None]
+        parts = [s.instances.params() for s in host.acting if s.name in operations and s.link.message is None]
+        others = [s.instances.params() for s in host.acting if s.name not in operations and s.link.message is None]
         if not parts:
             return None
         where = reduce(isl.Set.union, parts).gist(host.context).coalesce()
@@ -247,7 +247,7 @@ class GpuCode:
 
     def bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
         """The code of a statement of the host's part."""
-        if statement.waits is not None:
+        if statement.link.waits is not None:
             return list(self.waits.awaits(statement))
         if statement.name in self.host.operation.values():
             return [self.waits.recorded(operation) for operation in self._operations(statement)]

@@ -36,7 +36,7 @@ def without_packing(program: Program) -> Program:
 
 def with_packs(program: Program, function: LoopFunction, lowered: Callable[[Program], LoopFunction]) -> LoopFunction:
     """The function with those that pack its operands, each over the sizes on which it depends."""
-    if not program.kept:
+    if not program.calls.kept:
         return function
     packs = tuple(_packing_function(program, source, lowered) for source in packed_from(program))
     return replace(
@@ -51,11 +51,11 @@ def _packing_function(program: Program, source: str, lowered: Callable[[Program]
     sizes = sizes_of(program, source)
     others = [param for param in algorithm.params if param not in sizes]
     context = sets.without_params(program.context, others).align_params(algorithm.param_space)
-    kept = tuple(operand.storage for operand in program.kept if operand.source == source)
+    kept = tuple(operand.storage for operand in program.calls.kept if operand.source == source)
     own = replace(algorithm, inputs={source: algorithm.inputs[source]}, outputs=kept)
     part = _with_only(program, {statement.name for statement in packing(program, source)})
     part = part.with_statement(*(_at_any(program, s, others) for s in part.statements.values()))
-    part = part.with_(algorithm=own, kept=(), narrowed=context, specialized=())
+    part = part.with_(algorithm=own, calls=replace(part.calls, kept=(), narrowed=context, specialized=()))
     function = lowered(part)
     return replace(
         function,
@@ -78,7 +78,7 @@ def _with_only(program: Program, names: Set[str]) -> Program:
     """Some statements of the program, in their order, over the arrays of kept operands that the caller passes."""
     kept = sorted((s for s in program.statements.values() if s.name in names), key=lambda s: program.positions[s.name])
     orders = tuple(order for order in program.orders if {order.before, order.after} <= names)
-    arrays = [program.storages[operand.storage].buffer for operand in program.kept]
+    arrays = [program.storages[operand.storage].buffer for operand in program.calls.kept]
     changed = {name: replace(program.buffers[name], argument=True) for name in arrays}
     part = program.with_(statements={s.name: s for s in kept}, orders=orders, buffers={**program.buffers, **changed})
     if sorted(part.statements, key=lambda name: part.positions[name]) != [s.name for s in kept]:
@@ -91,7 +91,7 @@ def _with_only(program: Program, names: Set[str]) -> Program:
 
 def _layouts(program: Program, source: str) -> Iterator[str]:
     """The arrays that are packed: their shapes, and the element of each value."""
-    for operand in program.kept:
+    for operand in program.calls.kept:
         if operand.source != source:
             continue
         storage = program.storages[operand.storage]
@@ -112,7 +112,7 @@ def _names(program: Program, storage: str) -> tuple[str, ...]:
     count = len(value_names(program.algorithm.source(source)))
     if source not in program.algorithm.inputs:
         return value_names(program.algorithm.source(source))
-    dims = next(statement.dims for statement in program.storing if statement.target == storage)
+    dims = next(statement.dims for statement in program.storing if statement.memory.target == storage)
     return dims if len(dims) == count else value_names(program.algorithm.source(source))
 
 

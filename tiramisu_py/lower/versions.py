@@ -28,7 +28,7 @@ _WORDS = {"==": " eq ", "!=": " ne ", "<=": " le ", ">=": " ge ", "<": " lt ", "
 
 def with_versions(program: Program, function: LoopFunction, lowered: Callable[[Program], LoopFunction]) -> LoopFunction:
     """The function with a version for each specialization of the program; those with most constants come first."""
-    if not program.specialized:
+    if not program.calls.specialized:
         return function
     if function.grid is not None or function.gpus.kernels or function.gpus.devices:
         raise CompilerDefect(
@@ -36,7 +36,7 @@ def with_versions(program: Program, function: LoopFunction, lowered: Callable[[P
             "that run on the host alone"
         )
     versions = list[Version]()
-    for special in sorted(program.specialized, key=len, reverse=True):
+    for special in sorted(program.calls.specialized, key=len, reverse=True):
         taken = [each.function.name for each in versions]
         versions.append(_version(program, special, lowered, taken))
     return replace(function, companions=replace(function.companions, versions=tuple(versions)))
@@ -46,7 +46,7 @@ def _version(
     program: Program, special: Specialization, lowered: Callable[[Program], LoopFunction], taken: Sequence[str]
 ) -> Version:
     context = special.context(program.algorithm, program.context)
-    function = lowered(program.with_(narrowed=context, specialized=()))
+    function = lowered(program.with_(calls=replace(program.calls, narrowed=context, specialized=())))
     conditions = tuple(_lowered(program, condition) for condition in special.conditions)
     known = {name: value for condition in conditions for name, value in _known(condition)}
     body = _in_steps(function.body, sets.steps_of_params(context))

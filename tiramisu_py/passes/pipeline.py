@@ -106,6 +106,7 @@ AFTER_NESTS: tuple[FunctionPass, ...] = (
 KERNEL: tuple[NestPass, ...] = (
     UnrollRegisters(),  # only tags; `FullBlocks` keeps those in the version with guards
     CountSteps(),  # as on the host
+    Peel(after="count_steps", early=True),  # as on the host, so that the loops left need not look for their first ones
     FullBlocks(),  # in place of `Peel` and `FullTiles`: a uniform test, where a loop of the host is cut
     Decide(after="full_blocks"),  # with the facts of full blocks; `Vectorize` looks for constant extents
     KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat the loops inside

@@ -54,10 +54,10 @@ def _touching(statements: Mapping[str, Statement], storages: Mapping[str, Storag
     """By buffer, the statements that access it, in their order of declaration."""
     found: dict[str, list[_Access]] = {}
     for statement in statements.values():
-        added = (statement.transfer, statement.message, statement.combination)
+        added = (statement.link.transfer, statement.link.message, statement.link.combination)
         if not statement.stores or any(made is not None for made in added):
             continue
-        target = storages[statement.target].buffer
+        target = storages[statement.memory.target].buffer
         loaded = {storages[name].buffer for name in statement.loads if name in storages}
         for buffer in dict.fromkeys((target, *sorted(loaded))):
             found.setdefault(buffer, []).append((statement, buffer == target, buffer in loaded))

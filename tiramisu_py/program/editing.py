@@ -129,9 +129,9 @@ def removed(program: Program, gone: Statement) -> Program:
             f"{name} computes values of {gone.source}: only transfers, exchanges, waits, barriers and copies can be "
             "removed"
         )
-    is_local = gone.role is Role.COPY and gone.transfer is None and gone.message is None
+    is_local = gone.role is Role.COPY and gone.link.transfer is None and gone.link.message is None
     for other in program.statements.values():
-        if other.waits is not None and other.waits.of in (name, *gone.part_of):
+        if other.link.waits is not None and other.link.waits.of in (name, *gone.origin.part_of):
             raise CommandError(f"{other.name} waits for {name}: remove {other.name} first")
         if is_local and _reads_copy(program, other, gone):
             raise CommandError(f"{name} is read by {other.name}: it cannot be removed")
@@ -143,12 +143,12 @@ def removed(program: Program, gone: Statement) -> Program:
     program = program.with_(statements=remaining, orders=(*kept, *through))
     used = {loop for s in remaining.values() for loop in s.loops}
     program = program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
-    return _without_buffer(program, program.storages[gone.target].buffer) if is_local else program
+    return _without_buffer(program, program.storages[gone.memory.target].buffer) if is_local else program
 
 
 def _reads_copy(program: Program, reader: Statement, copy: Statement) -> bool:
-    made = program.storages[copy.target].buffer
-    return any(program.storages[used].buffer == made for used in reader.sources.values())
+    made = program.storages[copy.memory.target].buffer
+    return any(program.storages[used].buffer == made for used in reader.memory.sources.values())
 
 
 def _without_buffer(program: Program, name: str) -> Program:
@@ -167,7 +167,7 @@ def on_instances(statement: Statement, name: str, instances: isl.Set, loops: tup
         point=sets.from_frame(statement.point, space),
         coords=sets.from_frame(statement.coords, space),
         loops=loops,
-        part_of=(*statement.part_of, statement.name),
+        origin=replace(statement.origin, part_of=(*statement.origin.part_of, statement.name)),
     )
 
 

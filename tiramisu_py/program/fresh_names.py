@@ -36,5 +36,5 @@ def free_loop(program: Program, around: Iterable[Statement], wanted: str) -> str
 
 def free_exchange(program: Program, wanted: str) -> str:
     """A name for a new exchange: no other exchange, statement or storage has it."""
-    exchanges = {s.message.exchange for s in program.statements.values() if s.message is not None}
+    exchanges = {s.link.message.exchange for s in program.statements.values() if s.link.message is not None}
     return fresh_name(wanted, {*exchanges, *program.statements, *program.storages})

@@ -21,7 +21,7 @@ from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.editing import Rewrite, delayed, reversed_loop
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import MemoryUse, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 
 
@@ -121,10 +121,10 @@ def _is_moved_by_index(program: Program, declared: Computation) -> bool:
     named = {access.source for guard in declared.guards for access in accesses(guard)}
     if not any(name in inputs and inputs[name].monotone for name in named):
         return False
-    if declared.name in program.distributions or program.blocks is not None:
+    if declared.name in program.ranks.distributions or program.ranks.blocks is not None:
         return True
     own = (each for each in program.statements.values() if each.source == declared.name)
-    if any(each.message is not None and not each.guards for each in own):
+    if any(each.link.message is not None and not each.guards for each in own):
         return True
     return any(name in inputs and inputs[name].device is not None for name in named) and any(
         each.is_gpu for each in program.loops.values()
@@ -250,7 +250,7 @@ def _with_nest(
         loops=tuple(loop.id for loop in loops),
         coords=sets.function(instances.get_space(), None, [variables[dim] for dim in order]),
         body=body,
-        target=declared.name,
+        memory=MemoryUse(target=declared.name),
         guards=guards,
     )
     return program.with_loop(*loops).with_statement(statement)
@@ -263,8 +263,8 @@ def in_order_of_reads(program: Program, members: Sequence[Computation]) -> Progr
     """The program in which values that depend on each other are computed before they are read, if they can be.
 
     Computations of a group share loops for it. Loops keep the order and the direction of the declaration where that
-    serves; `Program.turned` says which do not. The program stays as it is where no order of loops is found: commands
-    may give one, and the proof asks for it.
+    serves; `Program.origin.turned` says which do not. The program stays as it is where no order of loops is found:
+    commands may give one, and the proof asks for it.
     """
     names = [each.name for each in members]
     if not any(read.source in names for c in members for e in (c.expr, *c.guards) for read in accesses(e)):
@@ -282,7 +282,8 @@ def in_order_of_reads(program: Program, members: Sequence[Computation]) -> Progr
         program = _shared(program, nest)
     ordered = [name for nest in nests for name in ((nest,) if isinstance(nest, str) else nest.members)]
     said = [*_interchanged(declared, names, nests), *_reversed(program, nests)]
-    return _in_order(program, ordered).with_(turned=(*program.turned, *said))
+    program = _in_order(program, ordered)
+    return program.with_(origin=replace(program.origin, turned=(*program.origin.turned, *said)))
 
 
 def _around(name: str, nests: Sequence[SharedLoop | str]) -> Iterator[SharedLoop]:

@@ -27,18 +27,18 @@ class KeptOperand:
 
 def packing(program: Program, source: str) -> tuple[Statement, ...]:
     """The statements that pack the kept operands of an input."""
-    kept = {operand.storage for operand in program.kept if operand.source == source}
-    return tuple(statement for statement in program.storing if statement.target in kept)
+    kept = {operand.storage for operand in program.calls.kept if operand.source == source}
+    return tuple(statement for statement in program.storing if statement.memory.target in kept)
 
 
 def packed_from(program: Program) -> tuple[str, ...]:
     """The inputs of which operands are kept."""
-    return tuple(dict.fromkeys(operand.source for operand in program.kept))
+    return tuple(dict.fromkeys(operand.source for operand in program.calls.kept))
 
 
 def sizes_of(program: Program, source: str) -> tuple[str, ...]:
     """The parameters on which the kept operands of an input, its facts, and the statements that pack them depend."""
-    buffers = [program.buffers[program.storages[o.storage].buffer] for o in program.kept if o.source == source]
+    buffers = [program.buffers[program.storages[o.storage].buffer] for o in program.calls.kept if o.source == source]
     declared = program.algorithm.inputs[source]
     extents = [*declared.shape, *(declared.values or ()), *(extent for each in buffers for extent in each.extents)]
     found = {name for extent in extents for name in params_of(extent)}

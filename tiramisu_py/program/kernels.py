@@ -45,7 +45,7 @@ class KernelNest:
     @property
     def gpu(self) -> GpuTarget:
         """The kind of GPU that it runs on."""
-        return self.program.gpu
+        return self.program.targets.gpu
 
     @property
     def host(self) -> tuple[LoopId, ...]:
@@ -74,7 +74,7 @@ class KernelNest:
     @property
     def name(self) -> str:
         """A name: that of the source of its last storing statement, as users know it."""
-        storing = [s for s in self.statements if s.stores and s.combination is None]
+        storing = [s for s in self.statements if s.stores and s.link.combination is None]
         return storing[-1].name if storing else self.statements[0].name
 
     @property
@@ -85,7 +85,7 @@ class KernelNest:
     @property
     def without_trees(self) -> KernelNest:
         """The kernel with only the statements of the schedule: combining trees need no additional blocks or threads."""
-        own, others = (tuple(s for s in some if s.combination is None) for some in (self.statements, self.beside))
+        own, others = (tuple(s for s in some if s.link.combination is None) for some in (self.statements, self.beside))
         return replace(self, statements=own, beside=others)
 
     @property
@@ -289,7 +289,11 @@ def device_count(program: Program) -> int:
     used: list[Device] = [buffer.device for buffer in program.buffers.values()]
     for statement in program.statements.values():
         used += [program.loads_at(statement), program.stores_at(statement)]
-        used += [statement.waits.device] if statement.waits is not None and statement.waits.on is not None else []
+        used += (
+            [statement.link.waits.device]
+            if statement.link.waits is not None and statement.link.waits.on is not None
+            else []
+        )
     return max((device + 1 for device in used if device is not None and is_gpu(device)), default=0)
 
 
@@ -302,17 +306,19 @@ def is_tree(program: Program, statement: Statement) -> bool:
 
 def block_tree(nest: KernelNest, met: Statement) -> BlockTree:
     """The tree in which the threads of a block combine partial results at `met`, a COMBINE."""
-    assert met.combination is not None
-    return BlockTree(nest.shape, met.combination.threads, nest.gpu.warp)
+    assert met.link.combination is not None
+    return BlockTree(nest.shape, met.link.combination.threads, nest.gpu.warp)
 
 
 def meeting_threads(nest: KernelNest, statement: Statement) -> bool:
     """Whether more than one thread of a launch adds to the same element, so that updates and merges must be atomic."""
     program = nest.program
-    buffer = program.storages[statement.target].buffer
+    buffer = program.storages[statement.memory.target].buffer
     if not statement.adds or program.buffers[buffer].memory is Memory.REGISTER:
         return False
-    others = [other for other in nest.statements if other.stores and program.storages[other.target].buffer == buffer]
+    others = [
+        other for other in nest.statements if other.stores and program.storages[other.memory.target].buffer == buffer
+    ]
     found = sets.united(_threads_by_place(nest, other) for other in others if other.adds)
     return found is not None and not found.is_single_valued()
 
@@ -320,7 +326,7 @@ def meeting_threads(nest: KernelNest, statement: Statement) -> bool:
 def _threads_by_place(nest: KernelNest, statement: Statement) -> isl.Map:
     """``[iteration of the host, place] -> [block, thread]``."""
     program, outer = nest.program, len(nest.host)
-    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    place = program.place(statement, program.storages[statement.memory.target], program.value_of(statement))
     around = sets.joined(statement.prefix(outer), sets.renamed(place, None))
     where = sets.joined(nest.block_of(statement), nest.thread_of(statement))
     instances = statement.instances.intersect_params(program.context)
@@ -357,7 +363,7 @@ def thread_number(nest: KernelNest, space: isl.Space, position: int, loop: LoopI
 
 def with_idle_iterations(program: Program, statement: Statement) -> isl.Set:
     """The iterations of a statement in a kernel: its instances, and those that alignment to lines leaves idle."""
-    aligned = statement.aligned
+    aligned = statement.along.aligned
     if aligned is None or aligned.iterator not in statement.dims:
         return statement.instances
     instances = statement.instances.intersect_params(program.context)

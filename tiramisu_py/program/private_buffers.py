@@ -22,7 +22,7 @@ def private_copies(program: Program) -> Iterator[tuple[LoopId, str, tuple[Statem
             continue
         found: dict[str, list[Statement]] = {}
         for statement in program.with_this_loop(loop.id):
-            buffer = program.storages[statement.target].buffer if statement.role is Role.UPDATE else ""
+            buffer = program.storages[statement.memory.target].buffer if statement.role is Role.UPDATE else ""
             if buffer and loop.id not in program.buffers[buffer].scope:
                 found.setdefault(buffer, []).append(statement)
         for buffer, updates in found.items():
@@ -43,6 +43,6 @@ def meet(program: Program, statements: Sequence[Statement], loop: LoopId) -> boo
 def _iterations_by_place(program: Program, statement: Statement, loop: LoopId) -> isl.Map:
     """``[iterations around, place] -> iteration of the loop``."""
     depth = statement.depth(loop)
-    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    place = program.place(statement, program.storages[statement.memory.target], program.value_of(statement))
     here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])
     return sets.relating(sets.joined(statement.prefix(depth), place), here, statement.instances)

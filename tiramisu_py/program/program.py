@@ -28,19 +28,67 @@ from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
+class ProgramRanks:
+    """How the ranks of a program share its work and its arrays.
+
+    `grid` are the extents of the process grid, where they were declared, and `distributions` say how ranks hold the
+    caller's arrays (an array without one is held in full by every rank). A program that `is_spread` has the coordinates
+    of its rank in every instance: there are so many `axes`, and these coordinates are those of `everyone`. With
+    `blocks` it describes one rank; with a `window` (parameters whose values differ by rank) it describes a rank and its
+    neighbours (see `program.ranks.block_windows`).
+    """
+
+    grid: tuple[Expr, ...] = ()
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    is_spread: bool = False
+    axes: int = 0
+    everyone: isl.Set | None = None
+    blocks: Blocks | None = None
+    window: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramCalls:
+    """What is known of the calls of a program.
+
+    `asserted` are facts that the user vouches for where isl gives up. `narrowed` is the context, where it is narrower
+    than that of the algorithm: on one rank, or in one version. `specialized` are the calls for which the function has
+    versions, and `kept` the operands that the caller passes packed.
+    """
+
+    asserted: tuple[str, ...] = ()
+    narrowed: isl.Set | None = None
+    specialized: tuple[Specialization, ...] = ()
+    kept: tuple[KeptOperand, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramTargets:
+    """The processors of a program: kernels are for GPUs of this kind; `partitions` tell who computes which part."""
+
+    gpu: GpuTarget = CUDA
+    partitions: tuple[Partition, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramOrigin:
+    """How a program came to be: by a `command` from its `parent` (None at first).
+
+    So undo and blame need nothing else. `turned` says which loops were turned before any command, so that values are
+    computed before they are read.
+    """
+
+    turned: tuple[str, ...] = ()
+    command: Entry | None = None
+    parent: Program | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Program:
     """Layers II and III of one function: who computes what, when, and where it is kept.
 
-    `parent` is the program before the command that made this one (None at first), so that undo and blame need nothing
-    else. `asserted` are facts that the user vouches for where isl gives up. `grid` are the extents of the process grid,
-    where they were declared, and `distributions` say how ranks hold the caller's arrays (an array without one is held
-    in full by every rank). A program that `is_spread` has the coordinates of its rank in every instance: `rank_axes` of
-    them, out of all `ranks` (see `program.ranks`). With `blocks` it describes one rank; with a `window` (parameters
-    whose values differ by rank) it describes a rank and its neighbours (see `program.ranks.block_windows`). `narrowed`
-    is then the context. `partitions` are the records of the commands of this name, and `specialized` the calls for
-    which the function has versions. `turned` says which loops were turned before any command, so that values are
-    computed before they are read. `kept` are the operands that the caller passes packed. Kernels are for GPUs of
-    the kind `gpu`.
+    `statements` and `loops` say who and when, together with the `orders` that were asked for; `storages` in `buffers`
+    say where. The other parts are of ranks, of calls, of processors, and of the commands that made the program.
     """
 
     algorithm: Algorithm
@@ -49,22 +97,10 @@ class Program:
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
     storages: Mapping[str, Storage] = field(default_factory=dict)
     orders: tuple[Order, ...] = ()
-    asserted: tuple[str, ...] = ()
-    grid: tuple[Expr, ...] = ()
-    distributions: Mapping[str, Distribution] = field(default_factory=dict)
-    is_spread: bool = False
-    blocks: Blocks | None = None
-    narrowed: isl.Set | None = None
-    window: tuple[str, ...] = ()
-    rank_axes: int = 0
-    ranks: isl.Set | None = None
-    partitions: tuple[Partition, ...] = ()
-    specialized: tuple[Specialization, ...] = ()
-    turned: tuple[str, ...] = ()
-    kept: tuple[KeptOperand, ...] = ()
-    gpu: GpuTarget = CUDA
-    command: Entry | None = None
-    parent: Program | None = None
+    ranks: ProgramRanks = ProgramRanks()
+    calls: ProgramCalls = ProgramCalls()
+    targets: ProgramTargets = ProgramTargets()
+    origin: ProgramOrigin = ProgramOrigin()
 
     # -- changes
 
@@ -97,7 +133,7 @@ class Program:
 
     def after(self, parent: Program, command: Entry) -> Program:
         """This program as the result of `command` applied to `parent`."""
-        return replace(self, parent=parent, command=command)
+        return replace(self, origin=replace(self.origin, parent=parent, command=command))
 
     # -- queries
 
@@ -108,13 +144,13 @@ class Program:
         state: Program | None = self
         while state is not None:
             states.append(state)
-            state = state.parent
+            state = state.origin.parent
         return tuple(reversed(states))
 
     @property
     def log(self) -> tuple[Entry, ...]:
         """The commands that made this program."""
-        return tuple(state.command for state in self.history if state.command is not None)
+        return tuple(state.origin.command for state in self.history if state.origin.command is not None)
 
     def next_loop(self) -> LoopId:
         """An unused loop number."""
@@ -133,7 +169,7 @@ class Program:
     @property
     def runs_on_ranks(self) -> bool:
         """Whether it says what ranks do: all of them, or one with blocks of its own."""
-        return self.rank_axes > 0 or self.blocks is not None
+        return self.ranks.axes > 0 or self.ranks.blocks is not None
 
     def statements_of(self, source: str) -> tuple[Statement, ...]:
         """The statements that compute values of a computation (copies and combinations are not among them)."""
@@ -149,12 +185,12 @@ class Program:
 
     def storage_for(self, statement: Statement, source: str) -> Storage:
         """The storage from which a statement loads the values of `source`."""
-        return self.storages[statement.sources.get(source, source)]
+        return self.storages[statement.memory.sources.get(source, source)]
 
     def storage_loaded(self, statement: Statement, source: str) -> Storage:
         """The storage of a load; what an update adds to is loaded from where it is stored."""
         own = statement.role is Role.UPDATE and source == statement.source
-        return self.storages[statement.target] if own else self.storage_for(statement, source)
+        return self.storages[statement.memory.target] if own else self.storage_for(statement, source)
 
     def storages_in(self, buffer: str) -> Iterator[Storage]:
         """The storages that share a buffer."""
@@ -163,7 +199,7 @@ class Program:
     @property
     def context(self) -> isl.Set:
         """The parameter values for which the function is defined, or those `narrowed` to the values on a rank."""
-        return self.algorithm.context if self.narrowed is None else self.narrowed
+        return self.algorithm.context if self.calls.narrowed is None else self.calls.narrowed
 
     # -- devices
 
@@ -182,18 +218,18 @@ class Program:
 
         The host evaluates the conditions of a transfer.
         """
-        if statement.transfer is not None:
-            return statement.transfer.source if source in (None, statement.source) else None
+        if statement.link.transfer is not None:
+            return statement.link.transfer.source if source in (None, statement.source) else None
         return self.device_of(statement)
 
     def stores_at(self, statement: Statement) -> Device:
         """The device whose instances of buffers a statement stores to."""
-        return statement.transfer.target if statement.transfer else self.device_of(statement)
+        return statement.link.transfer.target if statement.link.transfer else self.device_of(statement)
 
     def queue_of(self, statement: Statement) -> tuple[int, int] | None:
         """The GPU and the operation sequence that a kernel or a transfer is put on; None for work of the host."""
-        if statement.transfer is not None:
-            return (statement.transfer.device, statement.transfer.stream)
+        if statement.link.transfer is not None:
+            return (statement.link.transfer.device, statement.link.transfer.stream)
         loop = self.kernel_of(statement)
         tag = None if loop is None else self.loops[loop].tag
         return (tag.launch.device, tag.launch.stream) if isinstance(tag, GpuBlock) else None
@@ -207,21 +243,21 @@ class Program:
 
     def awaited(self, statement: Statement) -> tuple[Statement, ...]:
         """The statements whose operations a WAIT waits for."""
-        assert statement.waits is not None
-        of = statement.waits.of
-        named = (s for s in self.statements.values() if of in (s.name, *s.part_of))
+        assert statement.link.waits is not None
+        of = statement.link.waits.of
+        named = (s for s in self.statements.values() if of in (s.name, *s.origin.part_of))
         return tuple(s for s in named if s.acts) or self.statements_of(of)
 
     def told_apart(self, wait: Statement, operation: Statement) -> list[isl.Aff]:
         """The forms by which a WAIT identifies an instance of an operation: value indices, iterators, or loops."""
-        assert wait.waits is not None
-        if wait.waits.by_loop:
+        assert wait.link.waits is not None
+        if wait.link.waits.by_loop:
             forms = sets.outputs(operation.coords)
-        elif wait.waits.by_iterator:
+        elif wait.link.waits.by_iterator:
             forms = sets.variables(operation.frame)
         else:
             forms = sets.outputs(self.value_of(operation))
-        return [forms[position] for position in wait.waits.positions]
+        return [forms[position] for position in wait.link.waits.positions]
 
     # -- time
 
@@ -274,12 +310,12 @@ class Program:
 
     def stores_on(self, statement: Statement) -> isl.MultiAff:
         """``instance -> coordinates of the rank`` in whose memory it stores."""
-        return self.rank_of(statement) if statement.onto is None else statement.onto
+        return self.rank_of(statement) if statement.memory.onto is None else statement.memory.onto
 
     def rank_depths(self, statement: Statement) -> tuple[int, ...]:
         """The depths of the loops whose iterations are the ranks, by axis; none in a program that is not spread."""
         found: dict[int, int] = {}
-        for depth, number in enumerate(statement.loops if self.is_spread else ()):
+        for depth, number in enumerate(statement.loops if self.ranks.is_spread else ()):
             tag = self.loops[number].tag
             if isinstance(tag, Rank):
                 found.setdefault(tag.axis, depth)

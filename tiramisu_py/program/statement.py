@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -201,6 +201,61 @@ class Slides:
 
 
 @dataclass(frozen=True, eq=False)
+class MemoryUse:
+    """The memory that a statement stores to and loads from.
+
+    Its values are stored in the storage `target`. `sources` says from which storage the values of a source are loaded,
+    where that is not the storage of the source's name. `onto` are the coordinates of the rank in whose memory an update
+    stores, if that is not its own (see `program.ranks.combined_reductions`). `nontemporal` says whether, and when, its
+    stores go past the caches, and `prefetches` which of its loads are prefetched.
+    """
+
+    target: str
+    sources: Mapping[str, str] = field(default_factory=dict)
+    onto: isl.MultiAff | None = None
+    nontemporal: NonTemporal | None = None
+    prefetches: tuple[Ahead, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """What ties a statement to other devices, ranks, operations and threads.
+
+    A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY with
+    `deferred` (cp.async, into shared memory) has happened only when its block has passed as many barriers after it.
+    A WAIT has `waits`. Statements that start, combine or merge partial results have a `combination`.
+    """
+
+    transfer: Transfer | None = None
+    message: Message | None = None
+    deferred: int = 0
+    waits: Waiting | None = None
+    combination: Combination | None = None
+
+
+@dataclass(frozen=True)
+class Along:
+    """What one loop of a statement does: `aligned`, each iteration computes another value of its row.
+
+    Where it `slides`, it keeps values of earlier iterations.
+    """
+
+    aligned: LineAlignment | None = None
+    slides: Slides | None = None
+
+
+@dataclass(frozen=True)
+class StatementOrigin:
+    """How a statement came to be: `part_of` names the statements that it was cut from.
+
+    Those that were `derived` (transfers, messages and waits) are derived anew by the next derivation.
+    """
+
+    part_of: tuple[str, ...] = ()
+    derived: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Statement:
     """A set of executions of one computation.
 
@@ -212,18 +267,10 @@ class Statement:
     coords     ``name[dims]``                 the iterations of `loops`, outermost first
     ========== ============================== =====================================================
 
-    `source` is the computation (or the input, for a COPY) whose values are stored in the storage `target`. `sources`
-    says from which storage the values of a source are loaded, where that is not the storage of the source's name.
-    `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
-    A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY with
-    `deferred` (cp.async, into shared memory) has happened only when its block has passed as many barriers after it.
-    A WAIT has `waits`.
-    Statements that start, combine or merge partial results have a `combination`. `onto` are the coordinates of the rank
-    in whose memory an update stores, if that is not its own (see `program.ranks.combined_reductions`). Statements that
-    were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT, BARRIER and TICKET
-    statements have no source, no target and no meaningful body; their point is empty. `nontemporal` says whether, and
-    when, its stores go past the caches, `prefetches` which of its loads are prefetched, `aligned` which value of a
-    row each iteration of a loop computes, and `slides` along which loop it keeps values of earlier iterations.
+    `source` is the computation (or the input, for a COPY) whose values are stored. `guards` are conditions on the point
+    that are not affine. WAIT, BARRIER and TICKET statements have no source, no target and no meaningful body; their
+    point is empty. The maps stay side by side, since commands change them together; the parts say where values are
+    kept, what the executions are tied to, what a loop does, and how the statement came to be.
     """
 
     name: str
@@ -235,21 +282,11 @@ class Statement:
     loops: tuple[LoopId, ...]
     coords: isl.MultiAff
     body: Expr
-    target: str
-    sources: Mapping[str, str] = field(default_factory=dict)
+    memory: MemoryUse
     guards: tuple[Expr, ...] = ()
-    part_of: tuple[str, ...] = ()
-    transfer: Transfer | None = None
-    message: Message | None = None
-    deferred: int = 0
-    waits: Waiting | None = None
-    derived: bool = False
-    onto: isl.MultiAff | None = None
-    combination: Combination | None = None
-    nontemporal: NonTemporal | None = None
-    prefetches: tuple[Ahead, ...] = ()
-    aligned: LineAlignment | None = None
-    slides: Slides | None = None
+    link: Link = Link()
+    along: Along = Along()
+    origin: StatementOrigin = StatementOrigin()
 
     @property
     def stores(self) -> bool:
@@ -274,12 +311,12 @@ class Statement:
     @property
     def calls_ranks(self) -> bool:
         """Whether it is a call of all ranks of a line of the grid, which combines their partial results."""
-        return self.role is Role.COMBINE and self.combination is not None and bool(self.combination.axes)
+        return self.role is Role.COMBINE and self.link.combination is not None and bool(self.link.combination.axes)
 
     @property
     def receives(self) -> bool:
         """Whether the values that it stores come in a message, so that it loads nothing."""
-        return self.role is Role.COPY and self.message is not None
+        return self.role is Role.COPY and self.link.message is not None
 
     @property
     def is_call(self) -> bool:
@@ -289,16 +326,16 @@ class Statement:
     @property
     def handle(self) -> str:
         """How the user addresses it: ``C.update``, ``C.init``, ``down.send``, ``down.recv``, or its name."""
-        if self.message is not None and self.name in (
-            f"{self.message.exchange}_send",
-            f"{self.message.exchange}_receive",
+        if self.link.message is not None and self.name in (
+            f"{self.link.message.exchange}_send",
+            f"{self.link.message.exchange}_receive",
         ):
-            return f"{self.message.exchange}.{'send' if self.role is Role.SEND else 'recv'}"
+            return f"{self.link.message.exchange}.{'send' if self.role is Role.SEND else 'recv'}"
         name, role = self.name, self.role
-        if self.combination is not None and role is not Role.MERGE:
-            return f"the {'start' if role is Role.INIT else 'combination'} of {self.combination.of}"
-        if self.combination is not None:
-            name, role = self.combination.of, Role.UPDATE
+        if self.link.combination is not None and role is not Role.MERGE:
+            return f"the {'start' if role is Role.INIT else 'combination'} of {self.link.combination.of}"
+        if self.link.combination is not None:
+            name, role = self.link.combination.of, Role.UPDATE
         return f"{self.source}.{role.value}" if name == f"{self.source}_{role.value}" else name
 
     @cached_property
@@ -307,7 +344,7 @@ class Statement:
         roots = self.guards if self.receives else (self.body, *self.guards)
         read = {access.source for expression in roots for access in accesses(expression)}
         read |= {self.source} if self.moves and not self.receives else set()
-        return frozenset(self.sources.get(source, source) for source in read)
+        return frozenset(self.memory.sources.get(source, source) for source in read)
 
     @cached_property
     def frame(self) -> isl.Space:
@@ -318,6 +355,10 @@ class Statement:
     def coords_map(self) -> isl.Map:
         """`coords` on the instances."""
         return sets.graph(self.coords, self.instances)
+
+    def loading(self, source: str, storage: str) -> Statement:
+        """The statement that loads the values of a source from this storage."""
+        return replace(self, memory=replace(self.memory, sources={**self.memory.sources, source: storage}))
 
     def depth(self, loop: LoopId) -> int:
         """The position of a loop, 0 for the outermost; raises ValueError."""

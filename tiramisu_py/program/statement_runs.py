@@ -48,4 +48,4 @@ def conditions_of_message(program: Program, source: str) -> tuple[Expr, ...]:
     """The conditions of the runs that the values of a message are in, where each rank knows all of them."""
     conditions = conditions_of_values(program, source)
     read = {each.source for condition in conditions for each in accesses(condition)}
-    return () if program.blocks is not None or read & program.distributions.keys() else conditions
+    return () if program.ranks.blocks is not None or read & program.ranks.distributions.keys() else conditions

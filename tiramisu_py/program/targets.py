@@ -84,8 +84,8 @@ class Partition:
     `source` is the computation, `level` the name of the loop, `points` where it was cut (one fewer than parts; for
     ranges, the lower bounds of all but the first; for shares, none). `parts` names the statements of each part (several
     for a reduction: its start and its update), as they were then: later commands may have cut them further
-    (`Statement.part_of`). `iterations` are the iterations of the level that each part has, as sets of one dimension;
-    `chunks` the name of the host's loop over chunks of a part, None where it has none.
+    (`Statement.origin.part_of`). `iterations` are the iterations of the level that each part has, as sets of one
+    dimension; `chunks` the name of the host's loop over chunks of a part, None where it has none.
     """
 
     source: str

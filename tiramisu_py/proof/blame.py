@@ -93,12 +93,12 @@ class History:
                 blamed = self._last_change_with_transfers(has) or blamed
         except isl.Error:
             return replace(finding.violation, command=NOT_FOUND)
-        command = "" if blamed is None or blamed.command is None else blamed.command.text
+        command = "" if blamed is None or blamed.origin.command is None else blamed.origin.command.text
         return replace(finding.violation, command=command)
 
     def _may_lack_transfers(self, blamed: Program, condition: Condition, finding: Finding) -> bool:
         """Whether transfers are derived by a command, and in its state or before the finding is of another kind."""
-        if blamed.command is not None and blamed.command.command.derives:
+        if blamed.origin.command is not None and blamed.origin.command.command.derives:
             return True
         if not any(entry.command.derives for entry in self.program.log[len(blamed.log) :]):
             return False
@@ -108,13 +108,15 @@ class History:
 
     def _last_change_with_transfers(self, has: Callable[[Flow], bool]) -> Program | None:
         """The `last_change` before the command that derives transfers, with this command after each state."""
-        end = next(at for at, state in enumerate(self.states) if state.command and state.command.command.derives)
+        end = next(
+            at for at, state in enumerate(self.states) if state.origin.command and state.origin.command.command.derives
+        )
         for position in range(end - 2, max(end - 2 - ONE_BY_ONE, -1), -1):
             state = self.states[position]
             try:
                 for later in self.states[end:]:
-                    assert later.command is not None
-                    state = later.command.command.applied(state)
+                    assert later.origin.command is not None
+                    state = later.origin.command.command.applied(state)
                 if not has(self.flow(state)):
                     return self.states[position + 1]
             except (CommandError, isl.Error):

@@ -33,7 +33,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
 def _messages(program: Program) -> Iterator[Finding]:
     """Messages of several values at once: their elements are in an array for each component."""
     for statement in program.statements.values():
-        if statement.message is None:
+        if statement.link.message is None:
             continue
         source = program.algorithm.source(statement.source)
         if isinstance(source.dtype, TupleType):
@@ -79,8 +79,8 @@ def _strides(program: Program) -> Iterator[Finding]:
 def _strided_stores(program: Program) -> Iterator[Finding]:
     """Stores past the caches to arrays with strides, whose rows need not be aligned."""
     for statement in program.storing:
-        buffer = program.buffers[program.storages[statement.target].buffer]
-        if statement.nontemporal is not None and buffer.strides is not None:
+        buffer = program.buffers[program.storages[statement.memory.target].buffer]
+        if statement.memory.nontemporal is not None and buffer.strides is not None:
             message = f"{statement.handle}.store_nontemporal() stores whole rows, and {buffer.name} has strides"
             yield fault("reach", "past caches", statement, message, f"leave {statement.handle}.store_nontemporal() out")
 
@@ -88,13 +88,13 @@ def _strided_stores(program: Program) -> Iterator[Finding]:
 def _versions(program: Program) -> Iterator[Finding]:
     """Versions for constant sizes of a function that does not run on the host alone."""
     ranked = program.runs_on_ranks
-    if not program.specialized or not (ranked or device_count(program)):
+    if not program.calls.specialized or not (ranked or device_count(program)):
         return
     name = program.algorithm.name
     uses = "ranks" if ranked else "GPUs"
     message = f"{name} uses {uses}, and has versions for some calls: these are for functions of the host alone"
     violation = Violation(
-        "reach", message, Witness({}), repair=f"leave {name}.specialize({program.specialized[0]}) out"
+        "reach", message, Witness({}), repair=f"leave {name}.specialize({program.calls.specialized[0]}) out"
     )
     yield Finding.of(Key("versions", ()), violation)
 
@@ -103,7 +103,7 @@ def _prefetch_faults(flow: Flow) -> Iterator[Finding]:
     """Prefetches of what a statement no longer reads, or along a loop that it no longer has."""
     program = flow.accesses.program
     for statement in program.acting:
-        for ahead in statement.prefetches:
+        for ahead in statement.memory.prefetches:
             adds = statement.role is Role.UPDATE and ahead.source == statement.source
             if not adds and ahead.source not in flow.accesses.sources(statement):
                 yield _gone(statement, ahead, f"{statement.handle} no longer reads {ahead.source}", "leave it out")

@@ -69,7 +69,7 @@ def _of_blocks(program: Program) -> Iterator[str]:
 def _alike(program: Program) -> Iterator[str]:
     """The arguments that have the same value on all ranks."""
     algorithm, bounds = program.algorithm, told_ranks(program).bounds
-    whole = [name for name in algorithm.inputs if name not in program.distributions]
+    whole = [name for name in algorithm.inputs if name not in program.ranks.distributions]
     names = [name for name in (*algorithm.params, *whole) if name not in bounds]
     if program.runs_on_ranks and names:
         yield f"every rank is passed the same {', '.join(names)}"
@@ -90,7 +90,7 @@ def _gathered(algorithm: Algorithm) -> Iterator[str]:
 
 def _of_gpus(program: Program) -> Iterator[str]:
     """A header of the user's defines what the kernels are made of."""
-    target = program.gpu
+    target = program.targets.gpu
     if target.header != CUDA.header and kernels(program):
         yield f"the header of {target.name}, {target.header}, gives its names the meaning that tm_kernel.h gives them"
 
@@ -175,7 +175,7 @@ def proven(program: Program, conditions: Iterable[Condition], asserted: Collecti
     sentences = [sentence for c in conditions if c.name not in asserted for sentence in c.says]
     said = (sentence.text(program) for sentence in sorted(sentences, key=lambda sentence: sentence.topic))
     algorithm = () if "algorithm" in asserted else (_ALGORITHM,)
-    turned = (f"before any command {turn}, since its values need it" for turn in program.turned)
+    turned = (f"before any command {turn}, since its values need it" for turn in program.origin.turned)
     return (*algorithm, *turned, *wrapped(program.algorithm.as_declared), *filter(None, said), *unlike(program))
 
 

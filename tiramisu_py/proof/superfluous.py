@@ -50,9 +50,11 @@ def _without(program: Program, statement: Statement) -> Program | None:
     """The program in which a statement no longer waits; None if it waits for nothing."""
     if statement.role in (Role.WAIT, Role.BARRIER):
         return removed(program, statement)
-    if statement.transfer is None or statement.transfer.asynchronous:
+    if statement.link.transfer is None or statement.link.transfer.asynchronous:
         return None
-    return program.with_statement(replace(statement, transfer=replace(statement.transfer, asynchronous=True)))
+    return program.with_statement(
+        replace(statement, link=replace(statement.link, transfer=replace(statement.link.transfer, asynchronous=True)))
+    )
 
 
 def idle(program: Program, accesses: MemoryAccesses, memory: Memory) -> tuple[str, ...]:
@@ -77,14 +79,14 @@ def _in_vain(program: Program, receive: Statement, accesses: MemoryAccesses, mem
     vain = write.domain.subtract(needed)
     if vain.is_empty():
         return ""
-    assert receive.message is not None
+    assert receive.link.message is not None
     params = smallest.smallest_params(vain)
     spot = Spot(write, params, smallest.earliest(vain, local_time(program, receive), params))
     why = "it has already" if _contains(wanted, spot) else "nothing there reads"
     count, whole = (sets.number(sets.fixed(of, params).count_val()) for of in (vain, write.domain))
     sizes = ", ".join(f"{name} = {value}" for name, value in params.items())
     at = f" at {sizes}" if sizes else ""
-    what = f"{receive.message.exchange} brings {words(spot.named)} to {rank_words(spot.rank)}, which {why}"
+    what = f"{receive.link.message.exchange} brings {words(spot.named)} to {rank_words(spot.rank)}, which {why}"
     size = write.buffer.dtype.bytes
     return f"{what} ({count} of {whole} elements, {count * size} bytes, in vain{at})"
 

@@ -108,8 +108,8 @@ class _Product:
                     f"{handle} adds each term atomically, since threads share loop {loop.name}, and {name} adds to "
                     "whole tiles", f"{handle}.parallelize({loop.name}, combine=tm.PRIVATE)",
                 )  # fmt: skip
-        if statement.prefetches or statement.nontemporal is not None:
-            what = "prefetches" if statement.prefetches else "stores past the caches"
+        if statement.memory.prefetches or statement.memory.nontemporal is not None:
+            what = "prefetches" if statement.memory.prefetches else "stores past the caches"
             yield self._fault(f"{handle} {what}, and {name} does not", f"leave that command of {handle} out")
 
     def _extents(self) -> Iterator[Finding]:
@@ -175,9 +175,10 @@ class _Product:
                 f"have {x} and {y}",
                 f"tag_gpu(threads=[warps, y, x]), of loops of {y} and {x} iterations along y and x",
             )
-        if self.program.gpu.compiler != CUDA.compiler:
+        gpu = self.program.targets.gpu
+        if gpu.compiler != CUDA.compiler:
             yield self._fault(
-                f"{name} of {handle} is an instruction of CUDA's GPUs, and kernels are for {self.program.gpu.name}",
+                f"{name} of {handle} is an instruction of CUDA's GPUs, and kernels are for {gpu.name}",
                 f"leave {handle}.tensorize(..) out",
             )
         if nest.launch.grid is not None:

@@ -122,7 +122,7 @@ class _Check:
 
     def _given_up(self, condition: str, error: isl.Error) -> list[Violation]:
         self.budget.given_up()
-        if condition in self.program.asserted:
+        if condition in self.program.calls.asserted:
             self.asserted.append(condition)
             return []
         return [_undecided(condition, error)]
@@ -158,9 +158,9 @@ class _Check:
             return reordered[own]
 
         changed = self.history.last_change_of_state(has)
-        if changed is None or changed.command is None:
+        if changed is None or changed.origin.command is None:
             return f"bits given up: the terms of {name} are not combined in lexicographic order"
-        by = changed.command.text
+        by = changed.origin.command.text
         return f"bits given up by {by}: it changes the order in which the terms of {name} are combined"
 
 

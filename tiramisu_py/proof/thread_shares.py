@@ -32,7 +32,9 @@ def _faults(flow: Flow, loop: Loop, balance: str, inside: tuple[Statement, ...])
         yield _fault(loop, first, f"{what}, and {program.algorithm.name} runs on ranks, which have parts of it", repair)
     elif balance not in {source for s in program.acting for source in flow.accesses.sources(s)}:
         yield _fault(loop, first, f"{what}, which nothing reads", repair)
-    elif any(program.storages[s.target].buffer == program.storages[balance].buffer for s in program.acting if s.stores):
+    elif any(
+        program.storages[s.memory.target].buffer == program.storages[balance].buffer for s in program.acting if s.stores
+    ):
         yield _fault(loop, first, f"{what}, and the function stores to {balance}", repair)
     else:
         outside = next((s for s in inside if not _has_ends(program, loop, balance, s)), None)

@@ -60,9 +60,11 @@ def _constant_extent(of: isl.Set, axis: int) -> int | None:
 
 
 def end_of(program: Program, computation: Computation, iterator: str) -> int | None:
-    """One more than the last value of an iterator, if it is a positive constant for the sizes that a program allows."""
-    found = extents_of(sets.named(computation.domain, None), program.context)
-    end = found[computation.iterators.index(iterator)]
+    """One more than the last value of an iterator, of values or of terms, if it is a positive constant for the sizes
+    that a program allows.
+    """
+    found = extents_of(sets.named(computation.points, None), program.context)
+    end = found[computation.point_iterators.index(iterator)]
     return int(end.value) if isinstance(end, Const) and end.value > 0 else None
 
 

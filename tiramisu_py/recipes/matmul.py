@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -58,20 +59,22 @@ def matmul(
     panels are then both operands; operands may be cast to the type of the result. The result may have further
     iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a product each, and threads share the outermost of them;
     those of A alone (``A[b, i, k] * B[k, j]``) have the same panels of B, and threads share them and the blocks of
-    rows. Sums of floating-point numbers are rounded in another order, and are fast only if compiled with
-    ``fast=("contract",)``. Returns the commands that were applied, to be pasted and edited.
+    rows. Sums over several iterators (``A[b, i, k] * B[b, k, j]`` over b and k) are in blocks of the longest one. Sums
+    of floating-point numbers are rounded in another order, and are fast only if compiled with ``fast=("contract",)``.
+    Returns the commands that were applied, to be pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
     of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array,
     unless it updates an input in place.
 
-    `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
-    of a tile, `tiles` in a block of rows; `threads`, at most so many; `copied`, the number of operands that are copied:
-    with 1 that of the rows is read where it is, which is faster where few columns read it, and with 0 the other one,
-    too. With `parts` of 2 or more it is the blocks of terms that threads share, for few results with many terms: so
-    many partial results are summed side by side, if there are as many threads, each of a range of blocks of terms, and
-    added in the end; which bits the sums have then depends on the number of threads. `matmul_space` has values to
-    choose among with `tune`.
+    `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and
+    `columns` of a tile, `tiles` in a block of rows; `threads`, at most so many; `copied`, the number of operands
+    that are copied: with 1 that of the rows is read where it is, which is faster where few columns read it (and is
+    done where the columns are a constant number of at most one tile, and its rows are contiguous), and with 0 the
+    other one, too. With `parts` of 2 or more it is the blocks of terms that threads share, for few results with
+    many terms: so many partial results are summed side by side, if there are as many threads, each of a range of
+    blocks of terms, and added in the end; which bits the sums have then depends on the number of threads.
+    `matmul_space` has values to choose among with `tune`.
 
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
@@ -146,7 +149,8 @@ class Sizes:
 class Product:
     """The reduction, its iterators, and its operands: `left` is indexed by the rows, `right` by the columns.
 
-    `batch` are further iterators of `right`, and perhaps of `left`; `stack` are those of `left` alone.
+    `batch` are further iterators of `right`, and perhaps of `left`; `stack` are those of `left` alone. `sums` are
+    further ones that are summed over, of both.
     """
 
     result: Reduction
@@ -156,6 +160,7 @@ class Product:
     row: Iter
     column: Iter
     term: Iter
+    sums: tuple[Iter, ...]
     left: Access
     right: Access
 
@@ -168,11 +173,16 @@ def _product_of(recipe: Recipe, product: Computation) -> Product:
     declared = recipe.function.algorithm.computations[product.name]
     if declared.op is not sum_ or declared.in_order:
         raise ArgumentError(f"{who}: {product} is not a sum whose order is free: it takes op=tm.sum, not ordered")
-    if len(declared.over) != 1:
-        raise ArgumentError(f"{who}: {product} sums over {', '.join(declared.over)}: it takes sums over one iterator")
-    (term,) = declared.over
+    term = max(reversed(declared.over), key=lambda name: _constant_extent(recipe, product, Iter(name)) or math.inf)
     first, second = _operands(product, declared.expr)
-    if first.source == second.source and _indices(product, first).index(term) != _indices(product, second).index(term):
+    of_first, of_second = _indices(product, first), _indices(product, second)
+    missing = [name for name in declared.over if name not in of_first or name not in of_second]
+    if missing:
+        raise ArgumentError(
+            f"{who}: {product} sums over {', '.join(declared.over)}: it takes sums whose iterators are indices of both "
+            f"operands, and {', '.join(missing)} is not one of {first} and {second}"
+        )
+    if first.source == second.source and of_first.index(term) != of_second.index(term):
         raise ArgumentError(
             f"{who}: {product} reads {first.source} as {first} and as {second}: it takes one array as both operands "
             f"where {term} is the same index of both; copy it to another one first"
@@ -183,7 +193,7 @@ def _product_of(recipe: Recipe, product: Computation) -> Product:
     outer = declared.iterators[:-1]
     rows = [name for name in outer if name in of_left and name not in of_right]
     batch = [name for name in outer if name in of_right]
-    fits = column in of_right and column not in of_left and term in of_left and term in of_right
+    fits = column in of_right and column not in of_left
     if not rows or not fits or not set(outer) <= {*of_left, *of_right}:
         raise ArgumentError(
             f"{who}: {product} is no matrix product: one operand must have its last iterator, {column}, the other one "
@@ -193,7 +203,8 @@ def _product_of(recipe: Recipe, product: Computation) -> Product:
     untouched(recipe, product)
     *stack, row = (Iter(name) for name in rows)
     iterators, beside = (tuple(map(Iter, names)) for names in (declared.iterators, batch))
-    return Product(product, iterators, beside, tuple(stack), row, Iter(column), Iter(term), left, right)
+    further = tuple(Iter(name) for name in declared.over if name != term)
+    return Product(product, iterators, beside, tuple(stack), row, Iter(column), Iter(term), further, left, right)
 
 
 def _operands(product: Computation, term: Expr) -> tuple[Access, Access]:
@@ -221,6 +232,9 @@ def _planned(recipe: Recipe, sums: Computation, found: Product, cpu: Cpu, sizes:
     plan = Sizes.of(sums, cpu)
     if not found.batch and not found.stack:
         plan = plan.shared(_constant_extent(recipe, found.result, found.row), cpu.cores)
+    columns = _constant_extent(recipe, found.result, found.column)
+    if columns is not None and columns <= plan.columns and _indices(found.result, found.left)[-1] == found.term.name:
+        plan = replace(plan, copied=1)  # one tile reads each row of the left operand, once and in its order
     plan = plan.replaced(sizes)
     if plan.parts > 1 and found.batch:
         raise ArgumentError(
@@ -255,15 +269,16 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     i2, k0, k1 = fresh(f"{i.name}2"), fresh(f"{k.name}0"), fresh(f"{k.name}1")
     update = product.update
     update.split(k, sizes.terms, k0, k1)
-    tile = update.rfactor(k0)
+    tile = update.rfactor(*found.sums, k0)
     product.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
     product.split(i0, sizes.tiles, i2, i0)
     if sizes.parts > 1:
-        update.reorder(k0, *found.stack, i2, j0, i0, i1, j1)
-        update.parallelize(k0, combine=Combine.PRIVATE, threads=min(sizes.parts, sizes.threads or sizes.parts))
+        update.reorder(*found.sums, k0, *found.stack, i2, j0, i0, i1, j1)
+        shared = (*found.sums, k0)[0]
+        update.parallelize(shared, combine=Combine.PRIVATE, threads=min(sizes.parts, sizes.threads or sizes.parts))
         product.init.parallelize(*found.stack, i2, threads=sizes.threads)
     else:
-        update.reorder(*found.batch, k0, *found.stack, i2, j0, i0, i1, j1)
+        update.reorder(*found.batch, *found.sums, k0, *found.stack, i2, j0, i0, i1, j1)
         product.init.compute_at(update, i1)
         product.parallelize(*(found.batch[:1] or (*found.stack, i2)), threads=sizes.threads)
     product.unroll(i1, remainder="specialize")

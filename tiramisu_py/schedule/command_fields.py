@@ -84,7 +84,7 @@ class NamedParts(Named):
 
 
 def _parts(program: Program, name: str) -> tuple[str, ...]:
-    found = tuple(s.name for s in program.statements.values() if name in (s.name, *s.part_of))
+    found = tuple(s.name for s in program.statements.values() if name in (s.name, *s.origin.part_of))
     return found or (name,)
 
 
@@ -103,7 +103,7 @@ class Both(Named):
     """Both halves of an exchange."""
 
     def statements(self, program: Program) -> tuple[str, ...]:
-        halves = (s for s in program.acting if s.message is not None and s.message.exchange == self.name)
+        halves = (s for s in program.acting if s.link.message is not None and s.link.message.exchange == self.name)
         found = tuple(half.name for half in halves)
         if not found:
             raise CommandError(f"{self.written} has been removed: create another exchange")

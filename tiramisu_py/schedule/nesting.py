@@ -89,9 +89,9 @@ def _rank_inside(outer: Tag | None, inner: Rank) -> str:
 
 def _check_operation(program: Program, statement: Statement) -> None:
     """Refuse loops in which the host cannot issue transfers, messages and waits one after another."""
-    moves = statement.transfer is not None or statement.message is not None
+    moves = statement.link.transfer is not None or statement.link.message is not None
     host = moves or statement.role is Role.WAIT
-    what = "a wait" if not moves else "half of an exchange" if statement.message is not None else "a transfer"
+    what = "a wait" if not moves else "half of an exchange" if statement.link.message is not None else "a transfer"
     for number in statement.loops:
         loop = program.loops[number]
         if host and not isinstance(loop.tag, Unroll | Bulk | Rank | None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -32,9 +33,9 @@ def specialize(program: Program, conditions: Sequence[object], constants: Mappin
             "on sizes"
         )
     found = Specialization(_sizes(program, constants), tuple(_condition(program, given) for given in conditions))
-    if found.key() in [each.key() for each in program.specialized]:
+    if found.key() in [each.key() for each in program.calls.specialized]:
         raise CommandError(f"{name} has a version for {found} already")
-    if len(program.specialized) >= MOST_VERSIONS:
+    if len(program.calls.specialized) >= MOST_VERSIONS:
         raise CommandError(f"{name} has {MOST_VERSIONS} versions already: more would make it slow to compile")
     context = found.context(program.algorithm)
     if context.is_empty():
@@ -45,7 +46,7 @@ def specialize(program: Program, conditions: Sequence[object], constants: Mappin
         and program.algorithm.context.is_subset(context)
     ):
         raise CommandError(f"{found} holds in every call of {name}: its loops make use of that without a version")
-    return program.with_(specialized=(*program.specialized, found))
+    return program.with_(calls=replace(program.calls, specialized=(*program.calls.specialized, found)))
 
 
 def _sizes(program: Program, given: Mapping[str, object]) -> Sizes:

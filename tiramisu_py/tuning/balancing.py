@@ -301,7 +301,11 @@ class Estimate:
         """Whether a transfer is asynchronous and made chunk by chunk, in a loop with the part's kernels."""
         transfer = self._program.statements[name]
         loops = {loop for each in slot.statements for loop in self._program.statements[each].loops}
-        return transfer.transfer is not None and transfer.transfer.asynchronous and bool(loops & set(transfer.loops))
+        return (
+            transfer.link.transfer is not None
+            and transfer.link.transfer.asynchronous
+            and bool(loops & set(transfer.loops))
+        )
 
     def _messages(self, slot: Slot, moved: Communication) -> float:
         """The seconds in which the busiest rank of a part sends and receives."""

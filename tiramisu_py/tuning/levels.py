@@ -109,13 +109,13 @@ class Level:
 def levels(program: Program, known: Collection[str]) -> tuple[Level, ...]:
     """The levels whose points are to be chosen, given values of the parameters `known`; raises `ArgumentError`."""
     name = program.algorithm.name
-    if not program.partitions:
+    if not program.targets.partitions:
         raise ArgumentError(
             f"{name} has no partition, so that there is nothing to balance: cut a level for several targets first, as "
             "in by.partition(r, [G], [tm.gpu(), tm.cores()])"
         )
     open_: dict[tuple[object, ...], list[Partition]] = {}
-    for partition in program.partitions:
+    for partition in program.targets.partitions:
         unknown = tuple(tuple(sorted(params_of(point) - set(known))) for point in partition.points)
         for point, names in zip(partition.points, unknown, strict=True):
             if len(names) > 1:
@@ -135,8 +135,10 @@ def levels(program: Program, known: Collection[str]) -> tuple[Level, ...]:
 
 
 def _nothing_to_choose(program: Program, known: Collection[str]) -> str:
-    given = [name for p in program.partitions for point in p.points for name in params_of(point) if name in known]
-    first = program.partitions[0]
+    given = [
+        name for p in program.targets.partitions for point in p.points for name in params_of(point) if name in known
+    ]
+    first = program.targets.partitions[0]
     if given:
         names = ", ".join(dict.fromkeys(given))
         return (
@@ -177,7 +179,7 @@ def _level(program: Program, stages: tuple[Partition, ...]) -> Level:
 
 def _of_part(program: Program, part: str) -> list[str]:
     """The statements of a part now: itself, or the statements into which it was split."""
-    return [s.name for s in program.storing if part == s.name or part in s.part_of]
+    return [s.name for s in program.storing if part == s.name or part in s.origin.part_of]
 
 
 def _inside(program: Program, names: list[str], others: Collection[str]) -> set[str]:
@@ -189,7 +191,7 @@ def _inside(program: Program, names: list[str], others: Collection[str]) -> set[
     statements = program.statements
     shared = {loop for name in others for loop in loops(statements[name])}
     own = {loop for name in names for loop in loops(statements[name])} - shared
-    inside = {s.name for s in program.storing if s.name not in others and s.transfer is None and own & loops(s)}
+    inside = {s.name for s in program.storing if s.name not in others and s.link.transfer is None and own & loops(s)}
     return inside | set(names)
 
 
@@ -211,7 +213,7 @@ def owners(program: Program, levels: Sequence[Level]) -> dict[str, Slot]:
     slots = [slot for level in levels for slot in level.slots]
     found = {name: slot for slot in slots for name in slot.statements}
     for statement in program.statements.values():
-        if statement.transfer is not None:
+        if statement.link.transfer is not None:
             served = _served(program, statement, slots)
             if served is not None:
                 found[statement.name] = served
@@ -219,8 +221,8 @@ def owners(program: Program, levels: Sequence[Level]) -> dict[str, Slot]:
 
 
 def _served(program: Program, transfer: Statement, slots: Sequence[Slot]) -> Slot | None:
-    assert transfer.transfer is not None
-    ends = (transfer.transfer.source, transfer.transfer.target)
+    assert transfer.link.transfer is not None
+    ends = (transfer.link.transfer.source, transfer.link.transfer.target)
     near = [slot for slot in slots if slot.gpu is not None and slot.gpu in ends]
     for slot in near:
         statements = [program.statements[name] for name in slot.statements]

@@ -58,7 +58,7 @@ class _Counted:
 
     def _cached(self, statement: Statement) -> list[tuple[MemoryAccess, int]]:
         """The accesses of a statement that go through a core's caches, and the bytes of an element."""
-        if self.program.kernel_of(statement) is not None or statement.transfer or statement.message:
+        if self.program.kernel_of(statement) is not None or statement.link.transfer or statement.link.message:
             return []
         found = [(access, self._size(access)) for access in self._of(statement)]
         return [(access, size) for access, size in found if size]

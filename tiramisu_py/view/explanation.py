@@ -89,7 +89,7 @@ def explained(program: Program, name: str) -> Explanation:
 
 
 def _state(program: Program, name: str) -> Change:
-    entry = program.command
+    entry = program.origin.command
     own = [s.name for s in program.statements.values() if s.source == name]
     loops = loop_nests(program, own) if own else "(computed where it is read)"
     command, location = ("", None) if entry is None else (entry.text, entry.location)

@@ -49,7 +49,7 @@ def _since(states: tuple[Program, ...], lost: LostBound) -> str:
     """The command since which all states have the loop without its bounds; empty if it was declared so."""
     for before, after in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
         if not any((each.source, each.role) == (lost.source, lost.role) for _, each, _ in _lost(before)):
-            return "" if after.command is None else after.command.text
+            return "" if after.origin.command is None else after.origin.command.text
     return ""
 
 

@@ -51,7 +51,7 @@ TOY = GpuTarget(
 
 def on_toy(f: tm.Function, target: GpuTarget = TOY) -> Program:
     """The function's program, for the made-up GPU."""
-    return replace(f.completed, gpu=target)
+    return replace(f.completed, targets=replace(f.completed.targets, gpu=target))
 
 
 def scaled(threads: int) -> tm.Function:

@@ -68,7 +68,7 @@ def enumerated(nest: KernelNest, access: MemoryAccess, sizes: Mapping[str, int])
             pieces.append(point[at : at + end])
             at += end
         updates = statement.role is Role.UPDATE and access.is_write
-        act = Act(pieces[1], pieces[2], access.is_write, updates, statement.deferred if access.is_write else 0)
+        act = Act(pieces[1], pieces[2], access.is_write, updates, statement.link.deferred if access.is_write else 0)
         found.append((pieces[0], point[at:], act))
     return found
 

@@ -20,7 +20,7 @@ def blur() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 
 
 def transfers(f: tm.Function) -> set[str]:
-    return {s.name for s in f.program.storing if s.transfer is not None}
+    return {s.name for s in f.program.storing if s.link.transfer is not None}
 
 
 def test_a_stage_that_moves_to_the_gpu_later_needs_no_copy_of_the_one_before_it() -> None:

@@ -103,7 +103,7 @@ def test_the_host_keeps_the_order_of_its_own_work() -> None:
 def test_directions_have_operation_sequences_of_their_own() -> None:
     f, _ = cooperative()
     f.derive_transfers(overlap=True)
-    found = {s.name: s.transfer.stream for s in f.program.storing if s.transfer is not None}
+    found = {s.name: s.link.transfer.stream for s in f.program.storing if s.link.transfer is not None}
     assert found == {"image_to_gpu": 1, "by_to_cpu": 2}
     assert f.check().ok
 

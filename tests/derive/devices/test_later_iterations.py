@@ -30,7 +30,7 @@ def test_a_halo_is_waited_for_in_the_next_step_and_its_place_before_it_is_used_a
     f, _ = steps(in_turn=False)
     f.derive_transfers()
     assert lags(f) == {"u_to_cpu_done": 1, "u_to_gpu_done": 2}
-    assert not any(s.transfer.asynchronous is False for s in f.program.storing if s.transfer is not None)
+    assert not any(s.link.transfer.asynchronous is False for s in f.program.storing if s.link.transfer is not None)
     at = f.program.positions
     inside = sorted(
         (s.name for s in f.program.statements.values() if s.loops[:1] == f.program.statements["u_0"].loops[:1]),
@@ -43,7 +43,11 @@ def test_operation_sequences_wait_for_the_step_before() -> None:
     f, _ = steps(in_turn=False)
     f.derive_transfers(overlap=True)
     by_name = f.program.statements
-    waited = {(w.waits.of, w.waits.on): lag for name, lag in lags(f).items() if (w := by_name[name]).waits is not None}
+    waited = {
+        (w.link.waits.of, w.link.waits.on): lag
+        for name, lag in lags(f).items()
+        if (w := by_name[name]).link.waits is not None
+    }
     assert waited == {
         ("u_1", 2): 0,  # what is copied to the host was computed in this step
         ("u_to_gpu", 0): 1,  # a kernel reads what came up in the step before
@@ -106,7 +110,7 @@ def test_commands_make_the_same_program(name: str) -> None:
     exec("\n".join(f.derived()), {"f": g, "tm": tm})
     assert g.check().ok, g.check()
     assert without_events(g) == without_events(f)
-    assert not any(s.derived for s in g.program.statements.values())
+    assert not any(s.origin.derived for s in g.program.statements.values())
 
 
 def without_events(f: tm.Function) -> list[str]:
@@ -117,10 +121,10 @@ def without_events(f: tm.Function) -> list[str]:
 def test_a_wait_is_by_loops_where_its_iterators_are_not_those_of_values() -> None:
     f, _ = in_two_loops()
     f["by"].wait({k: (0, 2)}, name="some")
-    waits = f.program.statements["some"].waits
+    waits = f.program.statements["some"].link.waits
     assert waits is not None and waits.by_loop and waits.positions == (0,)
     f["by"].wait({r: (0, 2)}, name="rows")
-    waits = f.program.statements["rows"].waits
+    waits = f.program.statements["rows"].link.waits
     assert waits is not None and not waits.by_loop
     with pytest.raises(CommandError, match="by has the iterators r, c, and not c0"):
         f["by"].wait({c0: 3}, name="inside")

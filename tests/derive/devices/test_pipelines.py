@@ -33,12 +33,16 @@ def brought(f: tm.Function, split: int) -> dict[tuple[int, int], set[tuple[int, 
     found: dict[tuple[int, int], set[tuple[int, int]]] = {}
     params = {"R": ROWS, "C": COLUMNS, "G": split}
     for statement in f.program.storing:
-        if statement.source == "image" and statement.transfer is not None and statement.transfer.source is None:
+        if (
+            statement.source == "image"
+            and statement.link.transfer is not None
+            and statement.link.transfer.source is None
+        ):
             depth = f.program.host_depth(statement)
             forms = sets.joined(statement.prefix(depth), statement.point)
             within = statement.instances.intersect_params(f.program.context.params())
             for point in sets.points(sets.fixed(sets.as_set(sets.graph(forms, within).range()), params)):
-                key = (statement.transfer.device, point[0] if depth else -1)
+                key = (statement.link.transfer.device, point[0] if depth else -1)
                 assert all(point[-2:] not in found.get((key[0], other), ()) for other in range(-1, ROWS))
                 found.setdefault(key, set()).add(point[-2:])
     return found
@@ -83,10 +87,10 @@ def test_each_of_two_gpus_has_a_pipeline_of_its_own() -> None:
 def test_the_host_does_not_wait_in_the_loop() -> None:
     f, _ = cooperative(4)
     f.derive_transfers(pipeline=k)
-    waits = [s for s in f.program.statements.values() if s.role is Role.WAIT and s.waits is not None]
-    assert [s.waits.on for s in waits if s.loops and s.waits] == [0, 2]
+    waits = [s for s in f.program.statements.values() if s.role is Role.WAIT and s.link.waits is not None]
+    assert [s.link.waits.on for s in waits if s.loops and s.link.waits] == [0, 2]
     assert [s.name for s in waits if not s.loops] == ["by_to_cpu_done"]
-    streams = {s.name: s.transfer.stream for s in f.program.storing if s.transfer is not None}
+    streams = {s.name: s.link.transfer.stream for s in f.program.storing if s.link.transfer is not None}
     assert streams == {"image_to_gpu_first": 1, "image_to_gpu": 1, "by_to_cpu": 2}
 
 

@@ -30,8 +30,8 @@ from tiramisu_py.schedule.devices.transfers import with_transfer
 
 def transfers(program: Program) -> dict[str, tuple[int | None, int | None]]:
     """The transfers of a program by name, each with its source and its target."""
-    found = [s for s in program.statements.values() if s.transfer is not None]
-    return {s.name: (s.transfer.source, s.transfer.target) for s in found if s.transfer}
+    found = [s for s in program.statements.values() if s.link.transfer is not None]
+    return {s.name: (s.link.transfer.source, s.link.transfer.target) for s in found if s.link.transfer}
 
 
 def waits(program: Program) -> list[str]:
@@ -153,7 +153,7 @@ def test_kernels_on_different_sequences_are_made_to_wait_for_each_other() -> Non
     program = derive(story.draft)
     assert story.draft.check().ok, story.draft.check()
     assert waits(program) == ["bx_done"]
-    waiting = program.statements["bx_done"].waits
+    waiting = program.statements["bx_done"].link.waits
     assert waiting is not None and waiting.on == 1
 
 
@@ -247,7 +247,7 @@ def test_without_any_one_of_its_transfers_and_waits_a_program_is_refused() -> No
         stage.split(c, 64, c0, c1)
         stage.tag_gpu(blocks=[r, c0], threads=[c1], stream=stream)
     program = derive(story.draft)
-    derived = [s.name for s in program.statements.values() if s.transfer or s.waits]
+    derived = [s.name for s in program.statements.values() if s.link.transfer or s.link.waits]
     assert len(derived) == 3
     for name in derived:
         kept = {n: s for n, s in program.statements.items() if n != name}

@@ -18,9 +18,9 @@ def moved(f: tm.Function, **params: int) -> dict[tuple[str, str], set[tuple[int,
     found: dict[tuple[str, str], set[tuple[int, tuple[int, ...]]]] = {}
     program = spread(f.program)
     for statement in program.acting:
-        if statement.transfer is None:
+        if statement.link.transfer is None:
             continue
-        key = statement.source, "to gpu" if statement.transfer.source is None else "to cpu"
+        key = statement.source, "to gpu" if statement.link.transfer.source is None else "to cpu"
         forms = sets.joined(program.rank_of(statement), statement.point)
         instances = statement.instances.intersect_params(program.context.params())
         for rank, *indices in sets.points(sets.fixed(sets.as_set(sets.graph(forms, instances).range()), params)):

@@ -81,7 +81,7 @@ def test_values_in_messages_are_kept_by_position() -> None:
 def test_both_halves_read_where_runs_begin() -> None:
     program = on_ranks(2).completed
     accesses = MemoryAccesses(program)
-    halves = [s for s in program.statements.values() if s.message is not None]
+    halves = [s for s in program.statements.values() if s.link.message is not None]
     assert [accesses.sources(half) for half in halves if half.receives] == [["rows"], ["rows"]]
     assert all(accesses.read(half, "rows") is not None for half in halves)
 
@@ -90,7 +90,7 @@ def changed(role: Role, conditions: Callable[[tuple[tm.Expr, ...]], tuple[tm.Exp
     """The report on ranks of which one half of each exchange has other conditions."""
     f = on_ranks(2)
     program = f.completed
-    halves = [s for s in program.statements.values() if s.message is not None and s.role is role]
+    halves = [s for s in program.statements.values() if s.link.message is not None and s.role is role]
     f._program = program.with_statement(*(replace(half, guards=conditions(half.guards)) for half in halves))
     report = f.check()
     assert not report.ok

@@ -99,7 +99,7 @@ def test_there_is_one_message_for_a_neighbour() -> None:
     f = blur()
     f.derive_transfers()
     assert f.cost("communication", C=201).messages == 2 * 3
-    assert all(isinstance(f.program.loops[s.loops[-1]].tag, Bulk) for s in f.program.acting if s.message)
+    assert all(isinstance(f.program.loops[s.loops[-1]].tag, Bulk) for s in f.program.acting if s.link.message)
 
 
 def plate(ranks: list[Rank], tile: Callable[[Rank], tuple[range, range]], shape: tuple[int, int], last: int,

@@ -115,6 +115,34 @@ def scheduled_on_a_gpu() -> tm.Function:
     return f
 
 
+@pytest.mark.parametrize(("wide", "tested"), [(True, False), (False, True)])
+def test_a_place_that_a_value_chooses_among_every_fourth_is_not_searched(wide: bool, tested: bool) -> None:
+    f = tm.Function("blocks", params=[P, K])
+    label, a = f.input("label", tm.int32, [P], values=(0, K)), f.input("a", tm.int64, [P, 4])
+    own = 4 * tm.cast(tm.int64, label[p]) if wide else tm.cast(tm.int64, 4 * label[p])  # which may wrap in 32 bits
+    s = f.scatter("s", {k: 4 * K}, over={p: P, d: 4}, at=[own + d], op=tm.sum, expr=a[p, d])
+    f.outputs(s)
+    s.update.reorder(p, d, k)
+    assert variables(f) == ["k", "p", "d"]
+    assert ("% 4 == 0" in str(lower(f.program).body)) == tested
+    kernel, rng = f.compile(), np.random.default_rng(3)
+    for points, labels in ((0, 1), (1, 1), (9, 3)):
+        given = {"label": rng.integers(0, labels, points).astype(np.int32), "a": rng.integers(0, 9, (points, 4))}
+        wanted = sums(given["label"], given["a"], labels).reshape(-1)
+        np.testing.assert_array_equal(kernel(**given, K=labels), wanted)
+
+
+def test_a_value_that_is_no_iteration_of_a_loop_with_a_step_adds_nothing() -> None:
+    f = tm.Function("third", params=[P, K])
+    label, a = f.input("label", tm.int32, [P]), f.input("a", tm.int64, [P])
+    s = f.reduction("s", {k: K}, over={p: P}, op=tm.sum, expr=a[p], where=(k == label[p]) & (k % 3 == 1))
+    f.outputs(s)
+    s.update.reorder(p, k)
+    assert variables(f) == ["k", "p"]
+    given = {"label": np.array([0, 1, 4, 4, 5, -2, 7, 10], np.int32), "a": np.arange(1, 9)}
+    np.testing.assert_array_equal(f.compile()(**given, K=8), [0, 2, 0, 0, 7, 0, 0, 7])
+
+
 def test_threads_of_a_gpu_update_their_places_atomically() -> None:
     f = scheduled_on_a_gpu()
     update = f.show("pseudocode").partition("kernel g_update_kernel")[2]

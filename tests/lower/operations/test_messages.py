@@ -26,8 +26,8 @@ i, j, s, qi, qj, i1, j1 = tm.iters("i j s qi qj i1 j1")
 def changed(program: Program, name: str, **changes: Any) -> Program:
     """The program with another message in one half of an exchange."""
     half = program.statements[name]
-    assert half.message is not None
-    return program.with_statement(replace(half, message=replace(half.message, **changes)))
+    assert half.link.message is not None
+    return program.with_statement(replace(half, link=replace(half.link, message=replace(half.link.message, **changes))))
 
 
 def test_a_row_is_one_message_with_a_tag_for_each_exchange():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -192,8 +193,8 @@ def test_what_is_in_one_array_is_distributed_alike():
     a.distribute_array([r, c], rank=r // 5)
     b.split(r, 5, q, r1)
     b.tag_distribute(q)
-    alike = f.completed.distributions["a"]
-    unlike = f.completed.with_(distributions={"a": alike, "b": Distribution((None,))})
+    alike = f.completed.ranks.distributions["a"]
+    unlike = f.completed.with_(ranks=replace(f.completed.ranks, distributions={"a": alike, "b": Distribution((None,))}))
     with pytest.raises(UnsupportedError, match="distribute both in the same way"):
         lower(unlike)
 

@@ -31,7 +31,7 @@ def wrong_after_a_pass(script: Script, wrong: Callable[[LoopFunction], str], reg
             before = now
     except PassFailedError as error:
         return str(error)
-    if not program.specialized:
+    if not program.calls.specialized:
         return ""
     said = wrong(optimise(lower(program), register))
     return said and f"with versions: {said}"

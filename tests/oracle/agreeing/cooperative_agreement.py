@@ -37,7 +37,7 @@ def compared(script: Script, seed: int, most: int = 5) -> Verdict:
 
 def copies(script: Script) -> bool:
     """Whether something is copied from or to a GPU."""
-    return any(statement.transfer is not None for statement in script.program.statements.values())
+    return any(statement.link.transfer is not None for statement in script.program.statements.values())
 
 
 def wrong_kernel(script: Script, seed: int, most: int = 4) -> str:

@@ -52,7 +52,7 @@ class RankedCommands(CooperativeCommands):
         if self.choice.random() < 0.08:
             self._damaged()
         elif self.choice.random() < 0.35:
-            idle = [s.name for s in self.script.program.statements.values() if s.derived]
+            idle = [s.name for s in self.script.program.statements.values() if s.origin.derived]
             if idle:
                 self._attempt(f"f.remove(f['{self.choice.choice(idle)}'])")
         return self.script

@@ -98,7 +98,7 @@ def needed(script: Script, params: Mapping[str, int]) -> int:
     Each value counts once for each rank, as often as it is needed; where its place is used again, it is not.
     """
     execution = RankExecution(script.program, params, Values(script.program.algorithm, params))
-    acts = [act for act in execution.acts() if script.program.statements[act.statement].message is None]
+    acts = [act for act in execution.acts() if script.program.statements[act.statement].link.message is None]
     stored = {(act.rank, act.value) for act in acts}
     wanted = {(act.rank, value) for act in acts for _, value in act.reads}
     for name in script.program.algorithm.outputs:

@@ -62,7 +62,11 @@ MACHINES = (
 def target_of(script: Script) -> str:
     """Where a program runs."""
     program = script.program
-    if program.grid or program.distributions or any(isinstance(loop.tag, Rank) for loop in program.loops.values()):
+    if (
+        program.ranks.grid
+        or program.ranks.distributions
+        or any(isinstance(loop.tag, Rank) for loop in program.loops.values())
+    ):
         return "ranks"
     waits = any(statement.role in (Role.WAIT, Role.BARRIER) for statement in program.statements.values())
     return "gpu" if waits or gpu_agreement.uses_gpu(script) else "cores"

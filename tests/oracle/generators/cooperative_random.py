@@ -100,7 +100,7 @@ class CooperativeCommands(GpuCommands):
         return True
 
     def _handle(self, statement: Statement) -> str:
-        if statement.part_of or statement.source not in self.script.names:
+        if statement.origin.part_of or statement.source not in self.script.names:
             return f"f['{statement.name}']"
         return super()._handle(statement)
 
@@ -168,7 +168,7 @@ class CooperativeCommands(GpuCommands):
 
     def _derived(self) -> None:
         program = self.script.program
-        chunks = [name for partition in program.partitions for name in partition.chunks if name is not None]
+        chunks = [name for partition in program.targets.partitions for name in partition.chunks if name is not None]
         how = self.choice.choice(("", "", "overlap=True", "overlap=True", "pipeline"))
         if how == "pipeline":
             names = {program.loops[loop].name for s in program.storing for loop in s.loops} & {*chunks, "t", "i", "x0"}

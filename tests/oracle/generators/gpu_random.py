@@ -66,7 +66,7 @@ class GpuCommands(Commands):
 
     def _is_known(self, statement: Statement) -> bool:
         known = self.script.names
-        return statement.name in known or (not statement.part_of and statement.source in known)
+        return statement.name in known or (not statement.origin.part_of and statement.source in known)
 
     def _line(self, kind: str) -> str:
         statement = self.choice.choice(self._own())
@@ -251,7 +251,9 @@ class GpuCommands(Commands):
         program = self.script.program
         kind = self.choice.choice(("remove", "remove", "remove", "wait", "transfer", "order", "move"))
         idle = [
-            s.name for s in program.statements.values() if s.transfer is not None or s.role in (Role.WAIT, Role.BARRIER)
+            s.name
+            for s in program.statements.values()
+            if s.link.transfer is not None or s.role in (Role.WAIT, Role.BARRIER)
         ]
         if kind == "remove" and idle:
             gone = self.choice.choice(idle)

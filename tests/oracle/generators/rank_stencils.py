@@ -89,7 +89,7 @@ class RankCommands(Commands):
         return self.script
 
     def _handle(self, statement: Statement) -> str:
-        if statement.message is not None:
+        if statement.link.message is not None:
             half = "send" if statement.role is Role.SEND else "recv"
-            return f"{statement.message.exchange}.{half}"
+            return f"{statement.link.message.exchange}.{half}"
         return super()._handle(statement)

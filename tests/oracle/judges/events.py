@@ -75,7 +75,7 @@ class Execution:
                 (self.place(statement, coords, self.program.storage_for(statement, source), index), (source, index))
                 for source, index in self._named(statement, point)
             )
-            target = self.place(statement, coords, self.program.storages[statement.target], value[1])
+            target = self.place(statement, coords, self.program.storages[statement.memory.target], value[1])
             time = self._time(statement, coords)
             event = Event(statement.name, statement.role, instance, point, time, loops, reads, target, value)
             found.append(self._called(statement, event) if isinstance(statement.body, StageCall) else event)
@@ -148,7 +148,7 @@ def misplaced(program: Program) -> bool:
     """
     for statement in (each for each in program.storing if not each.instances.is_empty()):
         read = {a.source for a in accesses(statement.body)} & set(program.storages)
-        storages = [program.storages[statement.target], *(program.storage_for(statement, name) for name in read)]
+        storages = [program.storages[statement.memory.target], *(program.storage_for(statement, name) for name in read)]
         if not all(program.in_scope(statement, storage) for storage in storages):
             return True
     return False

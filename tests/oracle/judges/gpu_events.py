@@ -117,7 +117,7 @@ class GpuExecution(Execution):
                 (self.at(statement, coords, self.program.storage_for(statement, source), index, load), (source, index))
                 for source, index in (self._named(statement, point) if taken else ())
             )
-            target = self.at(statement, coords, self.program.storages[statement.target], value[1], store)
+            target = self.at(statement, coords, self.program.storages[statement.memory.target], value[1], store)
             time = self._time(statement, coords)
             found.append(
                 Act(
@@ -126,15 +126,15 @@ class GpuExecution(Execution):
                     block=coords[: self._block_depth(statement)],
                     thread=thread_of(instance),
                     sigma=self.sigma(statement, time),
-                    deferred=statement.deferred,
+                    deferred=statement.link.deferred,
                     taken=taken,
                 )
             )  # fmt: skip
         return found
 
     def _devices(self, statement: Statement) -> tuple[Device, Device]:
-        if statement.transfer is not None:
-            return statement.transfer.source, statement.transfer.target
+        if statement.link.transfer is not None:
+            return statement.link.transfer.source, statement.link.transfer.target
         kernel = self.kernel(statement)
         device = None if kernel is None else kernel.launch.device
         return device, device
@@ -172,7 +172,7 @@ class GpuExecution(Execution):
         if queue is None:
             return None
         depth = self.program.host_depth(statement)
-        of = statement.name if statement.transfer is not None else f"kernel {self.program.kernel_of(statement)}"
+        of = statement.name if statement.link.transfer is not None else f"kernel {self.program.kernel_of(statement)}"
         return self._numbers.setdefault((of, coords[:depth]), len(self._numbers))
 
     @cached_property
@@ -188,7 +188,7 @@ class GpuExecution(Execution):
             statement = self.program.statements[act.statement]
             queue = self.program.queue_of(statement)
             assert queue is not None
-            synchronous = statement.transfer is not None and not statement.transfer.asynchronous
+            synchronous = statement.link.transfer is not None and not statement.link.transfer.asynchronous
             one = found.setdefault(act.operation, Operation(act.operation, queue, act.time, synchronous))
             one.acts.append(act)
             one.time = min(one.time, act.time)
@@ -266,7 +266,7 @@ class Happens:
                 known |= step.before | step.bit if step.synchronous else 0
             else:
                 awaited = self._awaited(step, issued)
-                waiting = step.statement.waits
+                waiting = step.statement.link.waits
                 assert waiting is not None
                 if waiting.on is None:
                     known |= awaited
@@ -278,7 +278,7 @@ class Happens:
 
     def _awaited(self, wait: Wait, issued: list[Operation]) -> int:
         """What is complete once the operations are that a wait names, of those issued before it."""
-        waiting = wait.statement.waits
+        waiting = wait.statement.link.waits
         assert waiting is not None
         of = {statement.name for statement in self.execution.program.awaited(wait.statement)}
         found = 0

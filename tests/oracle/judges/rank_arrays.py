@@ -119,7 +119,7 @@ class Layout:
     def _distribution(self, declared: ArrayArgument) -> Distribution | None:
         outputs = zip(self.f.program.algorithm.outputs, self.loops.outputs, strict=True)
         sources = [declared.name, *(name for name, argument in outputs if argument == declared.name)]
-        return next((d for name, d in self.f.program.distributions.items() if name in sources), None)
+        return next((d for name, d in self.f.program.ranks.distributions.items() if name in sources), None)
 
     def joined(self, places: Sequence[Point], blocks: Sequence[Mapping[str, Any]]) -> tuple[Array, ...]:
         """The outputs in full, with indices of values."""

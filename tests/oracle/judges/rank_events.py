@@ -45,19 +45,19 @@ class Parcel:
 
     @property
     def asynchronous(self) -> bool:
-        assert self.statement.message is not None
-        return self.statement.message.asynchronous
+        assert self.statement.link.message is not None
+        return self.statement.link.message.asynchronous
 
     @property
     def buffered(self) -> bool:
-        assert self.statement.message is not None
-        return self.sends and self.statement.message.mode is SendMode.BUFFERED
+        assert self.statement.link.message is not None
+        return self.sends and self.statement.link.message.mode is SendMode.BUFFERED
 
     @property
     def channel(self) -> Channel:
-        assert self.statement.message is not None
+        assert self.statement.link.message is not None
         ends = (self.rank, self.peer) if self.sends else (self.peer, self.rank)
-        return (self.statement.message.exchange, *ends)
+        return (self.statement.link.message.exchange, *ends)
 
     def __str__(self) -> str:
         return f"{self.acts[0]} on {self.rank}"
@@ -87,16 +87,16 @@ class RankExecution(Execution):
     def grid(self) -> Point:
         """Its extents: as declared, or as many as loops and arrays need, and at least one rank."""
         program = self.program
-        if program.grid:
-            return integers(program.grid, self.params)
+        if program.ranks.grid:
+            return integers(program.ranks.grid, self.params)
         axes = [loop.tag.axis + 1 for loop in program.loops.values() if isinstance(loop.tag, Rank)]
-        axes += [len(distribution.axes) for distribution in program.distributions.values()]
+        axes += [len(distribution.axes) for distribution in program.ranks.distributions.values()]
         extents = [1] * max(axes, default=0)
         for statement in program.statements.values():
             for along in self._along(statement):
                 for axis, coordinate in along.items():
                     extents[axis] = max(extents[axis], coordinate + 1)
-        for source, distribution in program.distributions.items():
+        for source, distribution in program.ranks.distributions.items():
             buffer = program.buffers[program.storages[source].buffer]
             shape = [max(0, extent) for extent in integers(buffer.extents, self.params)]
             for axis, spread in enumerate(distribution.axes if all(shape) else ()):
@@ -153,7 +153,7 @@ class RankExecution(Execution):
                 for source, index in self._loaded(statement, point)
             )
             sends = statement.role is Role.SEND
-            storage = self.program.storages[statement.target]
+            storage = self.program.storages[statement.memory.target]
             target = reads[0][0] if sends else self._at(statement, coords, storage, value[1])
             for rank in self._executors(statement, coords):
                 yield Act(
@@ -164,7 +164,7 @@ class RankExecution(Execution):
     def _loaded(self, statement: Statement, point: Point) -> list[tuple[str, Point]]:
         if statement.role is Role.SEND:
             return [(statement.source, point[: self._rank(statement.source)])]
-        if statement.role is Role.COPY and statement.message is not None:
+        if statement.role is Role.COPY and statement.link.message is not None:
             return []
         return self._named(statement, point)
 
@@ -181,7 +181,7 @@ class RankExecution(Execution):
 
     def holders(self, source: str, element: Point) -> list[Point]:
         """The ranks whose callers hold an element of an array of theirs."""
-        distribution = self.program.distributions.get(source)
+        distribution = self.program.ranks.distributions.get(source)
         found = self.ranks
         for axis, spread in enumerate(distribution.axes if distribution is not None else ()):
             if isinstance(spread, Dealt):
@@ -197,7 +197,7 @@ class RankExecution(Execution):
         found: dict[tuple[str, Point, Point], Parcel] = {}
         for act in sorted(acts, key=lambda act: act.time):
             statement = self.program.statements[act.statement]
-            message = statement.message
+            message = statement.link.message
             if message is None:
                 continue
             depth = next((d for d, loop in enumerate(act.loops) if isinstance(loop.tag, Bulk)), len(statement.loops))
@@ -229,15 +229,17 @@ class RankExecution(Execution):
         for statement in self.program.statements.values():
             if statement.role is not Role.WAIT:
                 continue
-            assert statement.waits is not None
+            assert statement.link.waits is not None
             of = {awaited.name for awaited in self.program.awaited(statement)}
-            told = _instance if statement.waits.by_iterator else _loops if statement.waits.by_loop else _indices
+            told = (
+                _instance if statement.link.waits.by_iterator else _loops if statement.link.waits.by_loop else _indices
+            )
             coords_of = function(statement.coords, self.params)
             for instance in points(statement.instances, self.params):
                 coords = coords_of(instance)
                 for rank in self._executors(statement, coords):
                     wait = Wait(statement, rank, self._time(statement, coords), instance)
-                    positions = statement.waits.positions
+                    positions = statement.link.waits.positions
                     wait.parcels += [
                         parcel
                         for parcel in parcels

@@ -222,7 +222,7 @@ class RankRun(Run):
         program, values = execution.program, execution.values
         for buffer in program.buffers.values():
             sources = [s.source for s in program.storages.values() if s.buffer == buffer.name]
-            dealt = next((source for source in sources if source in program.distributions), buffer.name)
+            dealt = next((source for source in sources if source in program.ranks.distributions), buffer.name)
             for element in _box(integers(buffer.extents, execution.params)) if buffer.argument else ():
                 if self.rank in execution.holders(dealt, element):
                     self._write((buffer.name, (), element), (f"the caller's {buffer.name}", element))

@@ -35,8 +35,8 @@ def with_combinations(program: Program, grid: Sequence[int], acts: Iterator[Act]
         statement = program.statements[act.statement]
         depth = statement.depth(next(iter(loops[act.statement].values())))
         if not _outlives(program, statement, depth):
-            raise Misplaced(f"{act} is combined after the loop that {statement.target} is kept in")
-        own = f"{statement.target}, collected in loop {depth}"
+            raise Misplaced(f"{act} is combined after the loop that {statement.memory.target} is kept in")
+        own = f"{statement.memory.target}, collected in loop {depth}"
         yield replace(act, target=(own, (), act.value[1]), collects=True)
         for rank in _line(act.rank, loops[act.statement], grid):
             time = (*act.time[: 2 * depth + 1], END, next(numbers), *(0 for _ in act.time[2 * depth + 3 :]))
@@ -45,7 +45,7 @@ def with_combinations(program: Program, grid: Sequence[int], acts: Iterator[Act]
 
 def _outlives(program: Program, statement: Statement, depth: int) -> bool:
     """Whether the memory of a value is there after a loop of its update: no loop inside owns it but those of ranks."""
-    storage = program.storages[statement.target]
+    storage = program.storages[statement.memory.target]
     frame = program.buffers[storage.buffer].scope + storage.inner
     return all(program.loops[loop].is_rank for loop in frame[depth:])
 

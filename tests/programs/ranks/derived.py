@@ -91,14 +91,14 @@ def moved(f: tm.Function, role: Role, **params: int) -> Counter[Element]:
     """Every element that is sent, or received, by each message; how often."""
     program, found = spread(f.program), Counter[Element]()
     for statement in program.acting:
-        if statement.message is None or statement.role is not role:
+        if statement.link.message is None or statement.role is not role:
             continue
-        forms = sets.joined(program.rank_of(statement), statement.message.peer, statement.point)
+        forms = sets.joined(program.rank_of(statement), statement.link.message.peer, statement.point)
         instances = statement.instances.intersect_params(program.context.params())
         told = sets.graph(sets.joined(sets.identity(statement.frame), forms), instances)
         for whole in sets.points(sets.fixed(told.range(), params)):
             point = whole[sets.size(statement.frame) :]
-            n = program.rank_axes
+            n = program.ranks.axes
             mine, peer, value = point[:n], point[n : 2 * n], (statement.source, point[2 * n :])
             ends = (mine, peer) if role is Role.SEND else (peer, mine)
             found[Element(*ends, value)] += 1
@@ -107,5 +107,5 @@ def moved(f: tm.Function, role: Role, **params: int) -> Counter[Element]:
 
 def exchanges(f: tm.Function) -> list[str]:
     """The exchanges of a program by name."""
-    found = [s.message.exchange for s in f.program.acting if s.message is not None]
+    found = [s.link.message.exchange for s in f.program.acting if s.link.message is not None]
     return sorted(set(found))

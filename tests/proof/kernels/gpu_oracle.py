@@ -109,10 +109,10 @@ class Judge:
                     edges[gate].add(start)
                 last[queue] = end
                 issued += [(end, e) for e in self.events if self._act(e) == act]
-                if statement.transfer is not None and not statement.transfer.asynchronous:
+                if statement.link.transfer is not None and not statement.link.transfer.asynchronous:
                     line.append(("blocked", act))
                     edges[end].add(("blocked", act))
-            elif statement.waits is not None:
+            elif statement.link.waits is not None:
                 self._wait(event, act, issued, edges, gates)
         line.append("exit")
         for one, two in pairwise(line):
@@ -128,7 +128,7 @@ class Judge:
         return (event.host, name)
 
     def _wait(self, event: Event, act: Any, issued: list[tuple[Any, Event]], edges: Any, gates: Any) -> None:
-        waits = event.statement.waits
+        waits = event.statement.link.waits
         assert waits is not None
         awaited = {s.name for s in self.program.awaited(event.statement)}
         wanted = tuple(v for v in event.reads)  # waits read nothing
@@ -176,11 +176,11 @@ class Judge:
     def _inside(self, x: Event, y: Event) -> bool:
         if x.block != y.block or not x.block:
             return False
-        if x.thread == y.thread and not x.statement.deferred:
+        if x.thread == y.thread and not x.statement.link.deferred:
             return x.sigma < y.sigma
         bells = (e for e in self.events if e.statement.role is Role.BARRIER and e.block == x.block)
         passed = {e.sigma for e in bells if x.sigma < e.sigma < y.sigma}
-        return len(passed) >= max(1, x.statement.deferred)
+        return len(passed) >= max(1, x.statement.link.deferred)
 
     def races(self) -> list[tuple[Event, Event]]:
         """Conflicting accesses with no order."""

@@ -202,9 +202,15 @@ def test_a_barrier_that_some_threads_miss_is_refused() -> None:
 
     # the barrier moved into the thread loop of q, where the last block has fewer threads
     inside = replace(
-        q, name=name, source="", target="", role=Role.BARRIER, instances=q.instances.set_tuple_name(name),
-        point=barrier.point.pullback_multi_aff(_prefix(q, barrier, name)), coords=_renamed(q.coords, name),
-    )  # fmt: skip
+        q,
+        name=name,
+        source="",
+        memory=replace(q.memory, target=""),
+        role=Role.BARRIER,
+        instances=q.instances.set_tuple_name(name),
+        point=barrier.point.pullback_multi_aff(_prefix(q, barrier, name)),
+        coords=_renamed(q.coords, name),
+    )
     report = check(program.with_statement(inside))
     assert any("under divergent control" in v.message and v.kind == "race" for v in report.violations), report
 
@@ -375,7 +381,11 @@ def test_a_block_has_at_most_as_many_threads_as_its_gpu_lets(limit: int, fits: b
     f.outputs(o)
     o.gpu_tile(i, j, 32, 32, i0, j0, i1, j1)
     f.derive_transfers()
-    report = check(complete(f.program.with_(gpu=replace(f.program.gpu, most_threads=limit))))
+    report = check(
+        complete(
+            f.program.with_(targets=replace(f.program.targets, gpu=replace(f.program.targets.gpu, most_threads=limit)))
+        )
+    )
     assert report.ok is fits
     assert fits or "32 x 32 = 1,024 threads in a block" in str(report)
 
@@ -389,7 +399,11 @@ def test_the_number_that_a_block_draws_takes_shared_memory(limit: int, fits: boo
     s.init.tag_gpu(blocks=[i])
     s.update.tag_gpu(blocks=[i, t], combine=tm.ORDERED)
     f.derive_transfers()
-    report = check(complete(f.program.with_(gpu=replace(f.program.gpu, most_shared=limit))))
+    report = check(
+        complete(
+            f.program.with_(targets=replace(f.program.targets, gpu=replace(f.program.targets.gpu, most_shared=limit)))
+        )
+    )
     assert report.ok is fits
     assert fits or "in each block (the number that the block draws 4, each at a multiple of 16 bytes)" in str(report)
 
@@ -403,7 +417,11 @@ def test_a_tree_takes_shared_memory_in_whole_units(limit: int, fits: bool) -> No
     s.init.tag_gpu(blocks=[i])
     s.update.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE)
     f.derive_transfers()
-    report = check(complete(f.program.with_(gpu=replace(f.program.gpu, most_shared=limit))))
+    report = check(
+        complete(
+            f.program.with_(targets=replace(f.program.targets, gpu=replace(f.program.targets.gpu, most_shared=limit)))
+        )
+    )
     assert report.ok is fits
     assert (
         fits

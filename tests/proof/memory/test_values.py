@@ -158,7 +158,7 @@ def test_a_value_kept_in_another_element_is_not_found() -> None:
     story = stages()
     elsewhere = replace(story.draft.program.storages["p"], name="elsewhere", buffer="elsewhere")
     buffer = replace(story.draft.program.buffers["p"], name="elsewhere")
-    reader = replace(story.draft.program.statements["q"], sources={"p": "elsewhere"})
+    reader = story.draft.program.statements["q"].loading("p", "elsewhere")
     story.draft.change("by hand", lambda p: p.with_buffer(buffer).with_storage(elsewhere).with_statement(reader))
     violation = refusal(story.draft)
     assert violation.kind == "order"

@@ -65,7 +65,7 @@ def exchange(f: Any, bx: Any, e: Exchange, **properties: Any) -> Any:
 
 def simulated(f: Any, exchanges: tuple[Exchange, ...], order: Order, reach: tuple[int, ...]) -> set[str]:
     """What goes wrong with any split of up to seven rows over up to four ranks."""
-    blocks = spread(f.program).blocks
+    blocks = spread(f.program).ranks.blocks
     assert blocks is not None
     found = set()
     for ranks in range(1, 5):
@@ -127,7 +127,7 @@ def test_what_is_derived_is_proven(reach: tuple[int, ...]) -> None:
     f, _ = built((), reach)
     f.derive_transfers()
     assert f.check().ok, f.check()
-    exchanges = {s.message.exchange for s in f.program.statements.values() if s.message is not None}
+    exchanges = {s.link.message.exchange for s in f.program.statements.values() if s.link.message is not None}
     expected = {"bx_to_next"} if min(reach) < 0 else set[str]()
     assert exchanges == expected | ({"bx_to_previous"} if max(reach) > 0 else set())
 
@@ -193,6 +193,24 @@ def test_an_output_in_nobodys_block_is_refused() -> None:
     b.tag_distribute(r, bounds=(lo, hi))
     (found,) = f.check().violations
     assert found.kind == "bounds" and "b[0] is in the array of no rank: blocks cover 0 to R - 1" in found.message
+
+
+def test_a_row_of_an_input_in_the_neighbours_array_is_missing_until_a_message_brings_it() -> None:
+    f = tm.Function("sums", params=[R, lo, hi], assume="R >= 2")
+    image = f.input("image", tm.float32, [R])
+    b = f.computation("b", {r: R - 1}, image[r] + image[r + 1], shape=[R])
+    f.outputs(b)
+    f.blocks(R, lo, hi)
+    for array in (image, b):
+        array.distribute_array([r], rank=r, bounds=(lo, hi))
+    b.tag_distribute(r, bounds=(lo, hi))
+    (found,) = f.check().violations
+    assert found.kind == "communication"
+    assert "b[0] reads image[1] on the rank with the block from lo=0 up to hi=1, but it is only on another" in str(
+        found
+    )
+    f.derive_transfers()
+    assert f.check().ok, f.check()
 
 
 def test_an_output_that_every_rank_returns_needs_all_rows_everywhere() -> None:

@@ -138,7 +138,7 @@ def test_a_reader_inside_the_loop_over_terms_sees_a_partial_result() -> None:
     assert "before all of its terms are added" in violation.message
     assert written(violation) == ({"N": 1, "K": 2}, ("s", (0,)), ("d", (0, 0)))
     assert violation.command == f.program.log[-1].text
-    f.program = f.program.parent or f.program
+    f.program = f.program.origin.parent or f.program
     d.after(s.update, i)
     assert f.check().ok
 

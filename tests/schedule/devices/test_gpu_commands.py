@@ -250,14 +250,14 @@ def test_two_buffers_take_turns_one_iteration_ahead():
     s = product()
     s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED, deferred=True, buffers=2)
     program = s.f.program
-    assert program.statements["A_shared"].deferred
+    assert program.statements["A_shared"].link.deferred
     assert [str(e) for e in program.buffers["A_shared"].extents] == ["2", "16", "16"]
     found = executed(s, "A_shared", N=16, M=16, K=48)
     assert {(column // 16, place[-1]) for (_, column), places in found.items() for place in places} == {
         (0, -1), (1, 0), (2, 1),
     }  # fmt: skip
     copy, reader = program.statements["A_shared"], program.statements["C_update"]
-    filled, read = program.storages[copy.target], program.storage_for(reader, "A")
+    filled, read = program.storages[copy.memory.target], program.storage_for(reader, "A")
     assert filled.buffer == read.buffer == "A_shared" and filled is not read
     stored = isl.Map.from_multi_aff(program.place(copy, filled, program.value_of(copy)))
     value = isl.MultiAff.read_from_str(reader.frame.get_ctx(), "[N, M, K] -> { C_update[i, j, k] -> A[i, k] }")
@@ -281,8 +281,8 @@ def test_registers_are_filled_from_a_copy_in_shared_memory():
     s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED)
     s.C.update.copy(s.A, [y, x], at=k1, into=tm.REGISTER)
     program = s.f.program
-    assert program.statements["A_local"].sources == {"A": "A_shared"}
-    assert program.statements["C_update"].sources == {"A": "A_local"}
+    assert program.statements["A_local"].memory.sources == {"A": "A_shared"}
+    assert program.statements["C_update"].memory.sources == {"A": "A_local"}
     assert program.positions["A_shared"] < program.positions["A_local"] < program.positions["C_update"]
 
 
@@ -382,11 +382,11 @@ def test_a_transfer_is_a_copy_between_two_instances_of_one_array():
     s.f.create_xfer({r: R + 2, c: C + 2}, s.image[r, c], tm.CPU2GPU, tm.ASYNC, stream=1, device=1, name="up")
     s.f.create_xfer({r: R, c: C}, s.by[r, c], tm.GPU2CPU)
     over = s.f.create_xfer({r: R, c: C}, s.by[r, c], tm.GPU2GPU, tm.SYNC, device=0, to_device=2)
-    found = {name: statement for name, statement in s.f.program.statements.items() if statement.transfer}
+    found = {name: statement for name, statement in s.f.program.statements.items() if statement.link.transfer}
     assert over.name == "by_to_gpu"
-    assert found["up"].transfer == Transfer(None, 1, True, 1)
-    assert found["by_to_cpu"].transfer == Transfer(0, None, False, 0)
-    assert found["by_to_gpu"].transfer == Transfer(0, 2, False, 0)
+    assert found["up"].link.transfer == Transfer(None, 1, True, 1)
+    assert found["by_to_cpu"].link.transfer == Transfer(0, None, False, 0)
+    assert found["by_to_gpu"].link.transfer == Transfer(0, 2, False, 0)
     assert found["up"].role is Role.COPY and found["up"].source == found["up"].target == "image"
 
 
@@ -405,7 +405,7 @@ def test_a_transfer_of_shifted_values_and_a_wait_for_them_agree():
     done = up.wait({r: R}, on=3, name="done")
     s.f.order(up, done, at=r)
     statement = s.f.program.statements["done"]
-    assert statement.waits == Waiting("up", (0,), 3, 0)
+    assert statement.link.waits == Waiting("up", (0,), 3, 0)
     assert str(statement.coords).endswith("done[r] -> [(-2 + r)] }")
     assert executed(s, "up", R=2, C=1) == {(2, 1): [(0, 0)], (3, 1): [(1, 0)]}
     assert loops_of(s, "up") == ["r", "c:*"] and loops_of(s, "done") == ["r"]
@@ -417,8 +417,8 @@ def test_a_wait_takes_the_position_of_the_iterator_that_it_names():
     columns = s.o.wait({j: M}, on=1)
     everything = s.o.wait(name="all")
     found = s.f.program.statements
-    assert found[columns.name].waits == Waiting("o", (1,), 1, 0)
-    assert found[everything.name].waits == Waiting("o", (), None, 0) and found["all"].loops == ()
+    assert found[columns.name].link.waits == Waiting("o", (1,), 1, 0)
+    assert found[everything.name].link.waits == Waiting("o", (), None, 0) and found["all"].loops == ()
 
 
 def test_removing_a_wait_keeps_the_order_of_what_was_around_it():

@@ -82,7 +82,7 @@ def test_shares_cut_at_the_lower_bound_and_the_rounded_share_of_the_extent(exten
     cuts = [0, extent * 3 // 6, extent * 4 // 6, extent * 4 // 6, extent]
     expected = [list(range(3 + low, 3 + high)) for low, high in pairwise(cuts)]
     assert [rows(f, part.name, R=3 + extent, G=0, H=0) for part in parts] == expected
-    sizes = f.program.partitions[-1].sizes({"R": 3 + extent, "C": 1, "G": 0, "H": 0})
+    sizes = f.program.targets.partitions[-1].sizes({"R": 3 + extent, "C": 1, "G": 0, "H": 0})
     assert sizes == tuple(len(one) for one in expected)
 
 
@@ -145,7 +145,7 @@ def test_a_gpu_runs_tiles_on_blocks_and_threads():
     assert tags(f, "by_1") == {"r_block": GpuBlock(0, Launch(2, 1)), "r_thread": GpuThread(0), "c": None}
     assert tags(f, "by_2") == {"r_chunk": None, **tile}
     assert next(iter(tags(f, "by_2"))) == "r_chunk"
-    assert f.program.partitions[-1].chunks == (None, None, "r_chunk")
+    assert f.program.targets.partitions[-1].chunks == (None, None, "r_chunk")
 
 
 def test_the_user_may_map_a_part_to_a_gpu():
@@ -263,23 +263,23 @@ def test_the_command_is_logged_as_it_is_written():
         again = twice()
         eval(text, {"tm": tm, "by": again["by"], "r": r, "G": G, "H": H, "R": R, "range": range})
         assert texts(again) == (text,)
-        assert again.program.partitions[0].targets == made.program.partitions[0].targets
+        assert again.program.targets.partitions[0].targets == made.program.targets.partitions[0].targets
         assert text == command
 
 
 def test_the_record_says_what_was_cut_where_and_stays():
     f = twice()
     on_gpu, _ = f["by"].partition(r, [G], [tm.gpu(tile=None), tm.cores()])
-    (record,) = f.program.partitions
+    (record,) = f.program.targets.partitions
     assert (record.source, record.level, record.parts) == ("by", "r", (("by_0",), ("by_1",)))
     assert [str(point) for point in record.points] == ["G"]
     assert record.targets == (tm.gpu(tile=None), tm.cores())
     assert record.sizes(SIZES) == (4, 7)
     on_gpu.tag_gpu(blocks=[r], threads=[c])
-    assert f.program.partitions == (record,)
+    assert f.program.targets.partitions == (record,)
     f.undo()
     f.undo()
-    assert f.program.partitions == ()
+    assert f.program.targets.partitions == ()
     assert list(f.program.statements) == ["by"]
 
 

@@ -274,7 +274,7 @@ def test_rows_that_read_the_next_column_of_the_row_above_are_reversed() -> None:
     x = f.computation("x", {i: N, j: M}, lambda x: tm.select(
         (i == 0) | (j == M - 1), a[i, j], x[i - 1, j + 1] + x[i, j + 1]))  # fmt: skip
     f.outputs(x)
-    assert f.program.turned
+    assert f.program.origin.turned
     x.reverse(j)
     band = x.skew_for(tm.LOCALITY, tiles={i: 3, j: 4})
     assert band.turned == ("j",)
@@ -335,7 +335,7 @@ def test_factors_are_the_least_that_brute_force_finds(seed: int) -> None:
     f.outputs(x)
     wanted = least_factors(count, distances)
     band = x.band()
-    if wanted is not None and not f.program.turned:
+    if wanted is not None and not f.program.origin.turned:
         assert list(band.factors) == wanted
     x.skew_for(tm.LOCALITY, tiles=dict.fromkeys(dims[: len(band.loops)], 2))
     assert f.check().ok, (distances, f.commands)

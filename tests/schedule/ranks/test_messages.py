@@ -42,10 +42,10 @@ def messages(s, name: str, at: dict[str, int]) -> list[Pair]:
     statement: Statement = s.f.program.statements[name]
     program = s.f.program
     depth = next(d for d, loop in enumerate(statement.loops) if isinstance(program.loops[loop].tag, Rank))
-    assert statement.message is not None
+    assert statement.link.message is not None
     every = sets.joined(
         sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]]),
-        sets.renamed(program.value_of(statement), None), statement.message.peer,
+        sets.renamed(program.value_of(statement), None), statement.link.message.peer,
     )  # fmt: skip
     found = sets.points(sets.at_params(statement.instances.apply(sets.graph(every)), at))
     return sorted((point[0], point[1:-1], point[-1]) for point in found)
@@ -125,7 +125,7 @@ def test_on_a_grid_coordinates_and_peers_are_tuples():
     for name in ("south_send", "south_receive"):
         found = tags(s, name)
         assert {found["rank0"], found["rank1"]} == {Rank(0), Rank(1)}
-        assert sets.out_size(sets.graph(s.f.program.statements[name].message.peer)) == 2
+        assert sets.out_size(sets.graph(s.f.program.statements[name].link.message.peer)) == 2
     assert "to=(tm.ranks(2)[0] + 1, tm.ranks(2)[1])" in texts(s.f)[-1]
 
 
@@ -143,9 +143,9 @@ def test_on_a_grid_coordinates_and_peers_are_tuples():
 def test_properties_say_when_a_send_is_complete(props, nonblocking, mode, persistent):
     s = blur()
     down(s, send_props=props)
-    message = s.f.program.statements["down_send"].message
+    message = s.f.program.statements["down_send"].link.message
     assert (message.asynchronous, message.mode, message.persistent) == (nonblocking, mode, persistent)
-    received = s.f.program.statements["down_receive"].message
+    received = s.f.program.statements["down_receive"].link.message
     assert (received.asynchronous, received.mode, received.persistent) == (False, SendMode.STANDARD, False)
 
 
@@ -213,7 +213,7 @@ def test_an_exchange_of_the_callers_array_brings_its_halo():
         s.image[r, c], send={q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: s.C + 2}, to=q + 1,
         recv={q: (1, P), r: (q * B - 1, q * B), c: s.C + 2}, source=q - 1, name="halo",
     )  # fmt: skip
-    assert s.f.program.statements["halo_receive"].target == "image"
+    assert s.f.program.statements["halo_receive"].memory.target == "image"
     made.collapse_many(c)
     s.f.order(made.send, made.recv, s.bx, at=tm.root)
     assert s.f.program.positions["halo_receive"] < s.f.program.positions["bx"]
@@ -222,7 +222,7 @@ def test_an_exchange_of_the_callers_array_brings_its_halo():
 def test_requests_are_kept_where_the_user_says():
     s = halo()
     s.up.send.collapse_many(c).set_wait_access(q % 2, 0)
-    slots = s.f.program.statements["up_send"].message.slots
+    slots = s.f.program.statements["up_send"].link.message.slots
     found = s.f.program.statements["up_send"].instances.apply(sets.graph(slots))
     assert set(sets.points(sets.at_params(found, {"C": 3}))) == {(0, 0), (1, 0)}
     assert texts(s.f)[-1] == "up.send.set_wait_access(q % 2, 0)"

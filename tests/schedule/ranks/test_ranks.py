@@ -137,18 +137,18 @@ def test_a_grid_that_is_not_declared_is_as_large_as_the_loops_need():
 def test_arrays_are_held_in_blocks_in_turn_by_one_rank_or_by_all(rank, held):
     s = blur(ranks=False)
     s.image.distribute_array([r, c], rank=rank)
-    assert s.f.program.distributions["image"].axes == held
+    assert s.f.program.ranks.distributions["image"].axes == held
     again = blur(ranks=False)
     names = {"image": again.image, "r": r, "c": c}
     exec(texts(s.f)[-1], names)  # the log can be executed
-    assert again.f.program.distributions["image"].axes == held
+    assert again.f.program.ranks.distributions["image"].axes == held
 
 
 def test_iterators_of_a_distribution_are_names_of_dimensions_whatever_they_are_called():
     s = blur(ranks=False)
     s.image.distribute_array([i, j], rank=j // 8)
     s.image.distribute_array([c, r], rank=c // 8)
-    assert s.f.program.distributions["image"].axes == (Dealt(0, 8),)
+    assert s.f.program.ranks.distributions["image"].axes == (Dealt(0, 8),)
 
 
 def test_an_output_over_an_input_is_held_as_the_input_is_whichever_comes_first():
@@ -157,7 +157,7 @@ def test_an_output_over_an_input_is_held_as_the_input_is_whichever_comes_first()
     after.a.distribute_array([i, j], rank=i // 4)
     after.b.store_in(after.a, [i, j])
     for s in (before, after):
-        assert s.f.program.distributions["a"] == s.f.program.distributions["b"]
+        assert s.f.program.ranks.distributions["a"] == s.f.program.ranks.distributions["b"]
     other = tiles()
     other.a.distribute_array([i, j], rank=i // 4)
     other.b.distribute_array([i, j], rank=j // 4)
@@ -167,7 +167,7 @@ def test_an_output_over_an_input_is_held_as_the_input_is_whichever_comes_first()
 
 def test_a_slice_that_is_returned_is_distributed_by_its_name():
     s = heat()
-    assert s.f.program.distributions["h_out"].axes == (Dealt(0, B),)
+    assert s.f.program.ranks.distributions["h_out"].axes == (Dealt(0, B),)
     assert tags(s.f, "h") == {"t": None, "q": Rank(0), "x": None}
     s.h.interchange(t, q)
     assert list(tags(s.f, "h")) == ["q", "t", "x"]

@@ -34,7 +34,11 @@ def test_no_other_example_has_files_of_its_program() -> None:
 
 
 def test_these_are_all_of_its_copies_and_waits() -> None:
-    found = [s.name for s in example().completed.statements.values() if s.transfer is not None or s.waits is not None]
+    found = [
+        s.name
+        for s in example().completed.statements.values()
+        if s.link.transfer is not None or s.link.waits is not None
+    ]
     assert sorted(found) == ["u_loaded", "u_loaded_wait", "u_stored", "u_stored_wait", "u_stored_wait2"]
 
 

@@ -32,6 +32,22 @@ def test_each_row_of_a_jammed_blur_asks_for_one_line():
     assert full == [f"image, {row} + c + 256, 3" for row in rows]
 
 
+def test_unrolled_rows_that_overlap_ask_for_each_row_once():
+    R, C = tm.params("R C")
+    f = tm.Function("pairs", params=[R, C], assume="R >= 1 and C >= 1")
+    x = f.input("x", tm.float32, [R + 1, C])
+    y = f.computation("y", {r: R, c: C}, x[r, c] + x[r + 1, c])
+    f.outputs(y)
+    y.tile(r, c, 4, 16, r0, c0, r1, c1)
+    y.unroll(r1)
+    y.vectorize(c1, 16)
+    y.prefetch(x, r1, 4)
+    asked = _asked(f.source()["pairs.c"])
+    rows = [int(found[1]) for line in asked if (found := re.search(r"\(4\*r0 \+ (\d+)\)\*C \+ 16\*c0, 3$", line))]
+    assert rows[:5] == [4, 5, 6, 7, 8], "the second row of each is the first of the next"
+    assert rows[5:6] != [5]
+
+
 def test_it_is_in_the_pseudocode_and_can_be_undone():
     s = jammed(None)
     plain = s.f.source()

@@ -180,7 +180,7 @@ def test_it_is_in_the_pseudocode_and_stays_with_the_parts():
     s.o.store_nontemporal()
     s.o.separate_at(j, [8])
     for part in s.f.program.statements.values():
-        assert part.nontemporal is not None
+        assert part.memory.nontemporal is not None
     assert texts(s.f)[0] == "o.store_nontemporal()"
     other = s.f.copy()
     other.undo()

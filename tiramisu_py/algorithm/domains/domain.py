@@ -73,7 +73,7 @@ def _parsed(algorithm: Algorithm, name: str, given: Any, where: Any, outer: Doma
     elif isinstance(given, list | tuple) and given and all(isinstance(piece, Mapping) for piece in given):
         found = _union(name, [_from_dict(algorithm, name, piece, outer, owner) for piece in given])
     elif isinstance(given, Domain):
-        found = given
+        found = replace(given, guards=(*outer.guards, *given.guards))
     else:
         check_unpacked(given, *(given if isinstance(given, list) else ()))
         raise DeclarationError(

@@ -114,7 +114,8 @@ class Statements:
             case Block():
                 scope.row_ends = streams.ends_of_rows(node.body, scope)
                 groups = self._groups(node, scope)
-                return streams.waiting_once([line for group in groups for line in self._group(group, scope)])
+                lines = [line for group in groups for line in self._group(group, scope)]
+                return streams.prefetching_once(streams.waiting_once(lines))
             case Comment():
                 return [cgen.LineComment(_one_line(node.text))]
             case For():

@@ -94,6 +94,10 @@ class _Arrived(cgen.Statement):
     """A wait of a thread for its non-temporal stores."""
 
 
+class _Asked(cgen.Statement):
+    """A prefetch."""
+
+
 def past_caches(node: Store, alignment: Alignment) -> WholeStore | None:
     """How a whole vector is stored past the caches; None for other stores."""
     if not is_stream(node):
@@ -118,6 +122,19 @@ def waiting_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
         followed = isinstance(line, _Arrived) or (followed and isinstance(line, Stream | cgen.LineComment))
         kept.append(line)
     return kept[::-1]
+
+
+def prefetching_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
+    """The lines of a block, each place prefetched once: unrolled iterations that overlap ask for the same rows."""
+    asked: set[str] = set()
+    kept: list[cgen.Generable] = []
+    for line in lines:
+        if isinstance(line, _Asked):
+            if line.text in asked:
+                continue
+            asked.add(line.text)
+        kept.append(line)
+    return kept
 
 
 def is_outermost(node: For, scope: Scope) -> bool:
@@ -172,7 +189,7 @@ def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
         apart.append(lanes * step - 1)
     places = [first if k == 0 else simplified(Binary("+", first, number(k), int64)) for k in apart]
     found = (call("TM_PREFETCH", array.name, scalars.text(place), str(node.locality)).text for place in places)
-    return [cgen.Statement(text) for text in found]
+    return [_Asked(text) for text in found]
 
 
 def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
@@ -182,7 +199,7 @@ def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
         return []  # indices made of vectors already
     scalars, array = Scalars(scope), scope.arrays[node.buffer]
     place = scalars.text(array.flat(first))
-    return [cgen.Statement(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
+    return [_Asked(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
 
 
 # -- which addresses are aligned

@@ -31,7 +31,7 @@ from tiramisu_py.program.loops import Bulk, Combine, Loop, LoopId, Rank, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.combined_reductions import combined_loops, groups, inner_ranks, outside_of, uncombinable
-from tiramisu_py.program.statement import Combination, Role, Statement
+from tiramisu_py.program.statement import Combination, MemoryUse, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
 
 
@@ -76,11 +76,16 @@ class _Reduction:
         start = self._statement("start", Role.INIT, around, first, identity, self.partial)
         combination = Combination(self.first.name, self.axes, tree=self._in_tree())
         met = self._statement("combine", Role.COMBINE, around, at, self._loaded(), self.partial)
-        end = self._statement("end", Role.MERGE, values, last, self._loaded(), self.first.target)
-        start = replace(start, combination=combination)
-        met, end = (replace(s, sources=mine, combination=combination) for s in (met, end))
+        end = self._statement("end", Role.MERGE, values, last, self._loaded(), self.first.memory.target)
+        start = replace(start, link=replace(start.link, combination=combination))
+        met, end = (
+            replace(s, memory=replace(s.memory, sources=mine), link=replace(s.link, combination=combination))
+            for s in (met, end)
+        )
         program = one_after_another(program, self.outside, self.first, start, met, end)
-        return program.with_statement(*(replace(update, target=self.partial) for update in self.updates))
+        return program.with_statement(
+            *(replace(update, memory=replace(update.memory, target=self.partial)) for update in self.updates)
+        )
 
     def _in_tree(self) -> bool:
         """Whether the ranks combine in a fixed order: one of the loops asks for it."""
@@ -106,7 +111,7 @@ class _Reduction:
         value = sets.function(around.get_space(), None, variables[self.depth + len(self.inner) :])
         footprint = sets.graph(scope, around).reverse().apply_range(sets.graph(value)).coalesce()
         extents, index = local_index(self.before, footprint, len(self.scope), self.source.name)
-        dtype = self.before.buffers[self.before.storages[self.first.target].buffer].dtype
+        dtype = self.before.buffers[self.before.storages[self.first.memory.target].buffer].dtype
         words = f"the rank's partial result of {self.source.name}"
         program = self.before.with_buffer(Buffer(self.partial, extents, dtype, scope=self.scope))
         return program.with_storage(Storage(self.partial, self.source.name, self.partial, index, words=words))
@@ -132,10 +137,17 @@ class _Reduction:
         variables = sets.variables(frame)
         point = variables[self.depth + len(self.inner) :]
         return Statement(
-            name=name, source=self.source.name, role=role, dims=tuple(f"i{k}" for k in range(len(variables))),
-            instances=instances, point=sets.function(frame, self.source.name, point), loops=loops,
-            coords=sets.function(frame, None, variables), body=body, target=target,
-        )  # fmt: skip
+            name=name,
+            source=self.source.name,
+            role=role,
+            dims=tuple(f"i{k}" for k in range(len(variables))),
+            instances=instances,
+            point=sets.function(frame, self.source.name, point),
+            loops=loops,
+            coords=sets.function(frame, None, variables),
+            body=body,
+            memory=MemoryUse(target=target),
+        )
 
 
 def one_after_another(

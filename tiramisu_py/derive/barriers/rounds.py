@@ -32,7 +32,7 @@ def with_rounds_apart(program: Program) -> Program:
 
 def _has_shared_memory(nest: KernelNest) -> bool:
     storages, buffers = nest.program.storages, nest.program.buffers
-    stored = (storages[statement.target].buffer for statement in nest.statements if statement.stores)
+    stored = (storages[statement.memory.target].buffer for statement in nest.statements if statement.stores)
     return any(buffers[name].memory is Memory.SHARED for name in stored)
 
 

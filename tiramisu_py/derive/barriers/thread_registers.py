@@ -37,7 +37,7 @@ Axis = tuple[isl.Aff, int]
 def with_thread_registers(program: Program) -> Program:
     """The program with the registers of threads, each as large as what one thread keeps."""
     for nest in kernels(program):
-        for name in dict.fromkeys(program.storages[s.target].buffer for s in nest.statements if s.stores):
+        for name in dict.fromkeys(program.storages[s.memory.target].buffer for s in nest.statements if s.stores):
             buffer = program.buffers[name]
             using = _users(program, buffer)
             if _is_of_threads(nest, buffer, using):
@@ -55,7 +55,7 @@ def _users(program: Program, buffer: Buffer) -> list[Statement]:
     return [
         s
         for s in program.acting
-        if (s.stores and s.target in own)
+        if (s.stores and s.memory.target in own)
         or any(program.storage_for(s, source).name in own for source in s.loads & sources)
     ]
 
@@ -69,7 +69,7 @@ def _is_of_threads(nest: KernelNest, buffer: Buffer, using: Sequence[Statement])
         return False
     program, here = nest.program, {s.name for s in nest.statements}
     own = {storage.name for storage in program.storages_in(buffer.name)}
-    if any(is_tree(program, s) for s in using if s.target in own) or not {s.name for s in using} <= here:
+    if any(is_tree(program, s) for s in using if s.memory.target in own) or not {s.name for s in using} <= here:
         return False
     return _has_threads_inside(program, buffer, using)
 
@@ -94,7 +94,7 @@ class _Registers:
         mine = replace(self.buffer, per_thread=True)
         if len(storages) == 1:
             (storage,) = storages
-            stored = [s for s in self.using if s.stores and s.target == storage.name]
+            stored = [s for s in self.using if s.stores and s.memory.target == storage.name]
             for statement in stored:
                 axes = list(self._axes(storage, statement, stored))
                 if self._is_one_to_one(storage, stored, axes):

@@ -31,7 +31,7 @@ from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree, kernel
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Combination, Role, Statement
+from tiramisu_py.program.statement import Combination, MemoryUse, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.proof.reductions.trees import TreePlace, tree_place
 from tiramisu_py.records import dataclass
@@ -75,15 +75,18 @@ class _Tree:
         neutral = self.source.op.neutral(self.source.dtype)
         start = self._statement("start", Role.INIT, everyone, started, neutral, partial)
         met = self._statement("combine", Role.COMBINE, everyone, combined, self._loaded(), partial)
-        end = self._statement("end", Role.MERGE, one, merged, self._loaded(), self.update.target)
-        start = replace(start, combination=combination)
-        met, end = (replace(s, sources=mine, combination=combination) for s in (met, end))
+        end = self._statement("end", Role.MERGE, one, merged, self._loaded(), self.update.memory.target)
+        start = replace(start, link=replace(start.link, combination=combination))
+        met, end = (
+            replace(s, memory=replace(s.memory, sources=mine), link=replace(s.link, combination=combination))
+            for s in (met, end)
+        )
         program = one_after_another(program, self.around, self.update, start, met, end)
-        return program.with_statement(replace(self.update, target=partial))
+        return program.with_statement(replace(self.update, memory=replace(self.update.memory, target=partial)))
 
     def _stored(self, program: Program, name: str) -> Program:
         """The program with one register per thread, in each iteration of the loops around."""
-        dtype = program.buffers[program.storages[self.update.target].buffer].dtype
+        dtype = program.buffers[program.storages[self.update.memory.target].buffer].dtype
         words = f"the thread's partial result of {self.source.name}"
         buffer = Buffer(name, (), dtype, Memory.REGISTER, scope=self.around, per_thread=True)
         space = sets.sized_frame(program.algorithm.param_space, None, len(self.around) + self.values)
@@ -153,10 +156,17 @@ class _Tree:
         variables = sets.variables(frame)
         point = variables[len(variables) - self.values :]
         return Statement(
-            name=name, source=self.source.name, role=role, dims=tuple(f"i{k}" for k in range(len(variables))),
-            instances=instances, point=sets.function(frame, self.source.name, point), loops=tuple(loops),
-            coords=sets.function(frame, None, variables), body=body, target=target,
-        )  # fmt: skip
+            name=name,
+            source=self.source.name,
+            role=role,
+            dims=tuple(f"i{k}" for k in range(len(variables))),
+            instances=instances,
+            point=sets.function(frame, self.source.name, point),
+            loops=tuple(loops),
+            coords=sets.function(frame, None, variables),
+            body=body,
+            memory=MemoryUse(target=target),
+        )
 
 
 def _over_threads(program: Program, axes: Sequence[int]) -> tuple[Program, tuple[LoopId, ...]]:
@@ -198,12 +208,14 @@ def with_trees_together(program: Program) -> Program:
 def _trees(nest: KernelNest) -> dict[tuple[LoopId, ...], list[Ends]]:
     """The trees of a kernel by the loops around them, in their order."""
     positions, found = nest.program.positions, dict[tuple[LoopId, ...], list[Ends]]()
-    ends = {s.combination.of: s for s in nest.statements if s.combination is not None and s.role is Role.MERGE}
-    mets = (s for s in nest.statements if s.combination is not None and s.role is Role.COMBINE)
+    ends = {
+        s.link.combination.of: s for s in nest.statements if s.link.combination is not None and s.role is Role.MERGE
+    }
+    mets = (s for s in nest.statements if s.link.combination is not None and s.role is Role.COMBINE)
     for met in sorted(mets, key=lambda s: positions[s.name]):
-        assert met.combination is not None
-        scope = nest.program.buffers[nest.program.storages[met.target].buffer].scope
-        found.setdefault(scope, []).append(Ends(met, ends[met.combination.of]))
+        assert met.link.combination is not None
+        scope = nest.program.buffers[nest.program.storages[met.memory.target].buffer].scope
+        found.setdefault(scope, []).append(Ends(met, ends[met.link.combination.of]))
     return found
 
 
@@ -227,14 +239,14 @@ def _may_follow(
     program: Program, nest: KernelNest, around: tuple[LoopId, ...], run: Sequence[Ends], tree: Ends
 ) -> bool:
     """Whether nothing up to a tree's combination touches the results of those before, or meets at a barrier."""
-    first = run[0].met.combination
-    assert first is not None and tree.met.combination is not None
-    results = {program.storages[one.end.target].buffer for one in run}
+    first = run[0].met.link.combination
+    assert first is not None and tree.met.link.combination is not None
+    results = {program.storages[one.end.memory.target].buffer for one in run}
     between = _between(program, nest, around, run[0], tree)
     others = [s for s in between if all(s not in (one.met, one.end) for one in run)]
     touched = {program.storages[name].buffer for s in others for name in _storages(program, s)}
     apart = any(s.role in (Role.BARRIER, Role.TICKET, Role.COMBINE) for s in others)
-    same = first.threads == tree.met.combination.threads
+    same = first.threads == tree.met.link.combination.threads
     return same and not apart and not touched & results
 
 
@@ -250,7 +262,7 @@ def _between(
 
 def _storages(program: Program, statement: Statement) -> set[str]:
     """The storages that a statement touches; scalars have none."""
-    named = {*statement.loads, *([statement.target] if statement.stores else [])}
+    named = {*statement.loads, *([statement.memory.target] if statement.stores else [])}
     return named & set(program.storages)
 
 

@@ -63,9 +63,9 @@ def is_ordered(program: Program, memory: Memory | None = None) -> bool:
 
 
 def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Program:
-    assert statement.transfer is not None
-    transfer = replace(statement.transfer, asynchronous=asynchronous)
-    return program.with_statement(replace(statement, transfer=transfer))
+    assert statement.link.transfer is not None
+    transfer = replace(statement.link.transfer, asynchronous=asynchronous)
+    return program.with_statement(replace(statement, link=replace(statement.link, transfer=transfer)))
 
 
 def _without(program: Program, wait: Statement) -> Program:
@@ -78,10 +78,10 @@ def _without(program: Program, wait: Statement) -> Program:
 
 def _awaited_at_once(program: Program, wait: Statement) -> Statement | None:
     """The transfer just before the host's wait for it, in the same loops; None if there is none."""
-    if wait.waits is None or wait.waits.on is not None:
+    if wait.link.waits is None or wait.link.waits.on is not None:
         return None
-    operation, depth = program.statements.get(wait.waits.of), len(wait.loops)
-    if operation is None or operation.transfer is None or operation.loops[:depth] != wait.loops:
+    operation, depth = program.statements.get(wait.link.waits.of), len(wait.loops)
+    if operation is None or operation.link.transfer is None or operation.loops[:depth] != wait.loops:
         return None
     if not sets.is_identity(wait.coords):
         return None

@@ -140,14 +140,15 @@ def _waited(
     dims = distinct([program.loops[loop].name for loop in operation.loops[:depth]])
     instances = sets.with_dims(sets.named(iterations.coalesce(), name), dims)
     space = instances.get_space()
+    waiting = program.statements[name]
     made = replace(
-        program.statements[name],
+        waiting,
         dims=tuple(dims),
         instances=instances,
         point=sets.function(space, None, []),
         loops=operation.loops[:depth],
         coords=sets.renamed(sets.from_frame(later, space), None),
-        waits=Waiting(operation.name, tuple(range(depth)), on, device[0], by_loop=True),
+        link=replace(waiting.link, waits=Waiting(operation.name, tuple(range(depth)), on, device[0], by_loop=True)),
     )
     return None if instances.is_empty() else program.with_statement(made)
 

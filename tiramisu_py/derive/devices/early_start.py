@@ -76,13 +76,13 @@ class Levels:
         """Whether the host continues at once: after kernels and asynchronous transfers."""
         if self.program.queue_of(statement) is None:
             return False
-        blocks = statement.transfer is not None and not statement.transfer.asynchronous
+        blocks = statement.link.transfer is not None and not statement.link.transfer.asynchronous
         return not blocks or statement.name in self.started or not statement.acts
 
 
 def has_work_beside(program: Program, started: Collection[str]) -> bool:
     """Whether the host has work of its own beside GPU operations."""
-    works = {s.name for s in program.storing if s.message is None and program.queue_of(s) is None}
+    works = {s.name for s in program.storing if s.link.message is None and program.queue_of(s) is None}
     return any(
         any(s.name in works for child in children if not child.is_started for s in child.statements)
         for _, children in Levels(program, started).mixed()
@@ -144,5 +144,5 @@ class Edges:
 
     def _is_fence(self, statement: Statement) -> bool:
         """Whether it is a wait for GPU operations: its order relative to other statements is kept."""
-        waits = statement.waits
-        return waits is not None and any(s.message is None for s in self.program.awaited(statement))
+        waits = statement.link.waits
+        return waits is not None and any(s.link.message is None for s in self.program.awaited(statement))

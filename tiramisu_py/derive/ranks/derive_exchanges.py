@@ -32,7 +32,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.ranks.told_ranks import told_ranks
-from tiramisu_py.program.statement import Message, Role, Statement
+from tiramisu_py.program.statement import Link, MemoryUse, Message, Role, Statement
 from tiramisu_py.program.statement_runs import conditions_of_message
 from tiramisu_py.records import dataclass
 
@@ -160,10 +160,9 @@ def _half(
         loops=(*meeting.loops, *(loop.id for loop in loops)),
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=kept_in,
-        sources={} if kept_in == source else {source: kept_in},
+        memory=MemoryUse(target=kept_in, sources={} if kept_in == source else {source: kept_in}),
         guards=conditions_of_message(program, source),
-        message=Message(exchange, sets.function(space, None, peer), asynchronous=True),
+        link=Link(message=Message(exchange, sets.function(space, None, peer), asynchronous=True)),
     )
     return program.with_loop(*loops), statement
 

@@ -60,9 +60,9 @@ def _halos(program: Program, mine: Program) -> Iterator[BlockHalo]:
         lacking, readers = _lacking(mine, accesses, source)
         if lacking is None:
             continue
-        assert mine.blocks is not None
+        assert mine.ranks.blocks is not None
         index = sets.variables(lacking.get_space())[dim]
-        lower, upper = (sets.parameter(lacking.get_space(), name) for name in mine.blocks.bounds)
+        lower, upper = (sets.parameter(lacking.get_space(), name) for name in mine.ranks.blocks.bounds)
         below = lacking.intersect(sets.as_set(index.lt_set(lower)))
         above = lacking.intersect(sets.as_set(index.ge_set(upper)))
         for values, away in ((below, -1), (above, 1)):
@@ -123,7 +123,7 @@ def _before(program: Program, name: str, others: list[str]) -> Program:
 
 def _sent(program: Program, halo: BlockHalo) -> isl.Set:
     """The values that the neighbour needs from this rank's block: the halo with the neighbour's bounds."""
-    blocks, space = program.blocks, halo.values.get_space()
+    blocks, space = program.ranks.blocks, halo.values.get_space()
     assert blocks is not None
     count = sets.size(halo.values)
     theirs = sets.param_as_last_dim(sets.param_as_last_dim(halo.values, blocks.lower), blocks.upper)

@@ -21,8 +21,10 @@ from tiramisu_py.proof.messages.collectives import is_one_call
 
 def as_collective(half: Statement) -> Statement:
     """A half of an exchange, made collective."""
-    assert half.message is not None
-    return replace(half, message=replace(half.message, collective=True, asynchronous=False))
+    assert half.link.message is not None
+    return replace(
+        half, link=replace(half.link, message=replace(half.link.message, collective=True, asynchronous=False))
+    )
 
 
 def are_calls(program: Program, names: Sequence[str]) -> bool:
@@ -33,8 +35,8 @@ def are_calls(program: Program, names: Sequence[str]) -> bool:
 
 def _takes_every_rank(one: Collective) -> bool:
     """Whether each rank sends or receives something in each call."""
-    assert one.program.ranks is not None
-    wanted = sets.flat_product(one.calls, one.program.ranks, None)
+    assert one.program.ranks.everyone is not None
+    wanted = sets.flat_product(one.calls, one.program.ranks.everyone, None)
     parts = [_taking(one, half) for half in (one.send, one.receive)]
     return bool(wanted.is_subset(parts[0].union(parts[1])))
 
@@ -50,13 +52,13 @@ def takes_all(program: Program, routes: Sequence[isl.Map]) -> bool:
 
     A route is ``[rank, value] -> [rank that has it, value]``. Two ranks are neighbours and need no collective call.
     """
-    assert program.ranks is not None
+    assert program.ranks.everyone is not None
     pairs = [_ends(program, route) for route in routes if not route.is_empty()]
     if not pairs:
         return False
     found = sets.union_of(pairs)
-    apart = isl.Map.from_domain_and_range(program.ranks, program.ranks)
-    apart = apart.subtract(sets.graph(sets.identity(program.ranks.get_space())))
+    apart = isl.Map.from_domain_and_range(program.ranks.everyone, program.ranks.everyone)
+    apart = apart.subtract(sets.graph(sets.identity(program.ranks.everyone.get_space())))
     one_sender = found.is_single_valued() and found.range().is_singleton()
     one_reader = found.reverse().is_single_valued() and found.domain().is_singleton()
     wanted = apart
@@ -70,6 +72,6 @@ def takes_all(program: Program, routes: Sequence[isl.Map]) -> bool:
 
 def _ends(program: Program, route: isl.Map) -> isl.Map:
     """``rank -> rank`` of a route."""
-    space, count = route.get_space(), program.rank_axes
+    space, count = route.get_space(), program.ranks.axes
     first, second = (sets.function(one, None, sets.variables(one)[:count]) for one in (space.domain(), space.range()))
     return route.apply_domain(sets.graph(first)).apply_range(sets.graph(second)).coalesce()

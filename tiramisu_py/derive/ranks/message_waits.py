@@ -8,7 +8,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement, Waiting
+from tiramisu_py.program.statement import Link, MemoryUse, Role, Statement, StatementOrigin, Waiting
 
 
 def waiting_for(program: Program, half: str, loops: tuple[LoopId, ...]) -> Statement:
@@ -31,7 +31,7 @@ def waiting_for(program: Program, half: str, loops: tuple[LoopId, ...]) -> State
         loops=loops,
         coords=sets.renamed(sets.identity(frame), None),
         body=Const(0, int64),
-        target="",
-        waits=Waiting(half, tuple(range(len(loops))), by_iterator=True),
-        derived=True,
+        memory=MemoryUse(target=""),
+        link=Link(waits=Waiting(half, tuple(range(len(loops))), by_iterator=True)),
+        origin=StatementOrigin(derived=True),
     )

@@ -85,7 +85,7 @@ def _complete(program: Program, writers: Sequence[MemoryAccess]) -> isl.Set:
     if not starts or not updates:
         return _values(program, list(writers))
     started = _values(program, starts)
-    elsewhere = _meeting(started, _values(program, updates), program.rank_axes).domain()
+    elsewhere = _meeting(started, _values(program, updates), program.ranks.axes).domain()
     return _values(program, [w for w in writers if w not in starts]).union(started.subtract(elsewhere)).coalesce()
 
 
@@ -93,7 +93,7 @@ def routes(
     program: Program, missing: isl.Set, there: list[isl.Set], together: bool = False
 ) -> Iterator[tuple[Distance | None, int, isl.Map]]:
     """The origins of missing values: distance, number of the set in `there` that has them, route; nearest first."""
-    axes = program.rank_axes
+    axes = program.ranks.axes
     if missing.is_empty() or not there:
         return
     all_routes = [_meeting(missing, have, axes) for have in there]

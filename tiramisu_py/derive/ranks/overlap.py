@@ -92,7 +92,7 @@ def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list
     slabs = [_slab(program, exchanged, reader, piece) for piece in sets.basic_sets(accessed.coalesce())]
     for rounded in (slabs, [sets.at_any_params(slab) for slab in slabs]) if slabs else ():
         wider = _pieces(coords, sets.union_of(rounded).coalesce())
-        if _is_simple(reader, wider) or (reader.part_of and _interior(reader, wider).is_empty()):
+        if _is_simple(reader, wider) or (reader.origin.part_of and _interior(reader, wider).is_empty()):
             return wider  # what is a part already stays in one piece
     return exact
 
@@ -159,7 +159,9 @@ def _siblings(exchanged: Exchanged, reader: Statement) -> list[str]:
     return [
         s.name
         for s in exchanged.program.statements.values()
-        if s.part_of[-1:] == reader.part_of[-1:] != () and s.name not in reading and s.loops[: len(loops)] == loops
+        if s.origin.part_of[-1:] == reader.origin.part_of[-1:] != ()
+        and s.name not in reading
+        and s.loops[: len(loops)] == loops
     ]
 
 

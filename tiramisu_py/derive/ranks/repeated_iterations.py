@@ -84,7 +84,7 @@ class Repeated:
     def _found(self, reader: Statement, writer: Statement) -> isl.Map | None:
         program, accesses = self.program, MemoryAccesses(self.program)
         read = accesses.read_relation(reader, writer.source) if writer.source in accesses.sources(reader) else None
-        if read is None or program.storage_for(reader, writer.source).name != writer.target:
+        if read is None or program.storage_for(reader, writer.source).name != writer.memory.target:
             return None
         pairs = sets.range_named(read, writer.source).apply_range(values_of(program, writer).reverse())
         numbers = [self._number(statement) for statement in (reader, writer)]

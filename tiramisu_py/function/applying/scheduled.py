@@ -212,9 +212,9 @@ class Scheduled(OwnCalls):
 
     def undo(self) -> None:
         """Undo the last command; raises `CommandError` if there is none."""
-        if self._program.parent is None:
+        if self._program.origin.parent is None:
             raise CommandError(f"{self.name} has no command to undo")
-        self._program = caught_up(self._program.parent, self._program)
+        self._program = caught_up(self._program.origin.parent, self._program)
 
     def copy(self) -> Self:
         """A function with the same algorithm and schedule, scheduled independently; ``copy["by"]`` is its own by."""

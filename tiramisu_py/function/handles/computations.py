@@ -35,6 +35,7 @@ from tiramisu_py.schedule.devices.align_lines import AlignRows
 from tiramisu_py.schedule.devices.pipeline import PipelineLoads
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 from tiramisu_py.schedule.instances.compact import Compact
+from tiramisu_py.schedule.instances.in_runs import InRuns
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
@@ -85,7 +86,7 @@ def _all_parts(handle: Selection, made: Command, before: Program) -> tuple[Selec
 
 
 def _parts_of_partition(handle: Selection, made: Command, before: Program) -> tuple[Selection, ...]:
-    return handle._pieces(handle._function.program.partitions[-1].parts)
+    return handle._pieces(handle._function.program.targets.partitions[-1].parts)
 
 
 def _new_parts(handle: Selection, made: Command, before: Program) -> tuple[Selection, ...]:
@@ -100,6 +101,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     accumulate = command(Accumulate, gives=_sums)
     gather = command(Gather.called)
     _compact = command(Compact.called)
+    in_runs = command(InRuns.called)
     reassociate = command(Reassociate)
     _sum_first = command(SumFirst.called)
 
@@ -427,5 +429,5 @@ class Reduction(Computation):
         found = [s for s in self._function.program.statements_of(self._source) if s.role is role]
         if not found:
             raise CommandError(f"{self._source} has no statement for its {suffix} any more")
-        root = found[0].part_of[0] if found[0].part_of else found[0].name
+        root = found[0].origin.part_of[0] if found[0].origin.part_of else found[0].name
         return Part(self._function, self._source, root)

@@ -86,7 +86,7 @@ class Exchange(Handle):
     def wait(self, domain: Any = None) -> tuple[Wait, ...]:
         """Wait for both halves, as far as they are nonblocking: one wait for each, to be ordered like computations."""
         statements = messages.halves(self._function.program, self.name)
-        waiting = [s.name for s in statements if s.message is not None and s.message.asynchronous]
+        waiting = [s.name for s in statements if s.link.message is not None and s.link.message.asynchronous]
         if not waiting:
             raise CommandError(
                 f"{self.name}.wait: both halves are blocking, and nothing is under way after them: give tm.NONBLOCK in "

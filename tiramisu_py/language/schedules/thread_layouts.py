@@ -287,7 +287,7 @@ def layouts(run: KernelRun, warps: int, chosen: Mapping[str, Memory]) -> ThreadL
 
     A product is left to loops where the user has `chosen` other memory for its sums, or registers for a factor.
     """
-    on_cuda = run.function.program.gpu.compiler == CUDA.compiler
+    on_cuda = run.function.program.targets.gpu.compiler == CUDA.compiler
     products = dict[str, TensorProduct]()
     for value in run.values if on_cuda else ():
         factors = {chosen.get(name) for name in sources_of(value)}

@@ -162,14 +162,14 @@ class Maker:
             instances = statement.instances.intersect_params(program.context)
             piece = DomainPiece(statement.name, statement, instances, statement.body)
             return [LoweredOperation(piece, (), Barrier(statement.name))]
-        if statement.aligned is not None:
+        if statement.along.aligned is not None:
             wide = with_idle_iterations(program, statement)
             listed = [body_of(program, DomainPiece(statement.name, statement, wide, statement.body))]
         else:
             listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
         alone = statement.name in self._locked and not combines_atomically(program, statement)
         atomic = not alone and meeting_threads(renewed(nest, program), statement)
-        return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
+        return [body.as_in_kernel(atomic, statement.link.deferred) for body in listed]
 
     @cached_property
     def _locked(self) -> frozenset[str]:
@@ -261,7 +261,7 @@ class Maker:
             scalars=tuple(scalars.values()),
             arrays=arrays,
             threads=self._shape,
-            gpu=program.gpu,
+            gpu=program.targets.gpu,
             drawn=None if tickets is None else tickets.drawn,
             body=body,
             minimum_blocks=nest.launch.minimum_blocks,

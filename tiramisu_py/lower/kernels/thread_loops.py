@@ -103,17 +103,17 @@ class Threads:
     def _partials(self) -> frozenset[str]:
         """The partial results of trees."""
         return frozenset(
-            s.target for s in self.nest.program.storing if s.combination is not None and s.role is Role.INIT
+            s.memory.target for s in self.nest.program.storing if s.link.combination is not None and s.role is Role.INIT
         )
 
     def _everyone(self, statement: Statement) -> bool:
         program = self.nest.program
         if statement.role is Role.BARRIER:
             return True
-        if statement.role is Role.UPDATE and statement.target in self._partials:
+        if statement.role is Role.UPDATE and statement.memory.target in self._partials:
             return False
-        buffer = program.buffers[program.storages[statement.target].buffer]
-        if buffer.per_thread and statement.combination is None:
+        buffer = program.buffers[program.storages[statement.memory.target].buffer]
+        if buffer.per_thread and statement.link.combination is None:
             return False  # the thread that stores a value is the one that has it
         return bool(buffer.memory is Memory.REGISTER)
 

@@ -42,18 +42,20 @@ class Tree:
     @property
     def of(self) -> str:
         """The name of the update."""
-        assert self.combined.combination is not None
-        return self.combined.combination.of
+        assert self.combined.link.combination is not None
+        return self.combined.link.combination.of
 
     @property
     def partial(self) -> Instance:
         """The partial result of a thread."""
-        return Instance(self.start.target, replace(self.nest.program.buffers[self.start.target], scope=()))
+        return Instance(
+            self.start.memory.target, replace(self.nest.program.buffers[self.start.memory.target], scope=())
+        )
 
     @property
     def around(self) -> tuple[LoopId, ...]:
         """The loops around the tree: in each iteration, its threads have partial results for one element."""
-        return self.nest.program.buffers[self.start.target].scope
+        return self.nest.program.buffers[self.start.memory.target].scope
 
     def scheduled(self, program: Program) -> Program:
         """The program in which all threads of the block execute the start and the combination."""
@@ -91,7 +93,7 @@ class Tree:
         )
         piece = DomainPiece(end.name, end, end.instances, end.body)
         operator = cast(Operator, cast(Computation, self.nest.program.algorithm.source(self.merge.source)).op)
-        target = self.nest.program.storages[self.merge.target].buffer
+        target = self.nest.program.storages[self.merge.memory.target].buffer
         everyone = self.nest.program.buffers[target].memory is Memory.REGISTER
         axes = block_tree(self.nest, self.combined).axes
         reduce = TreeReduce((name,), (), (Load(name, (), dtype),), dtype, operator, self.of, axes, everyone)
@@ -109,14 +111,14 @@ class Tree:
 
 def trees(nest: KernelNest) -> list[Tree]:
     """The trees of a kernel, from the statements that the completion has made."""
-    partials = {s.target for s in nest.statements if s.role is Role.COMBINE}
+    partials = {s.memory.target for s in nest.statements if s.role is Role.COMBINE}
     for statement in nest.statements:
-        if is_tree(nest.program, statement) and statement.target not in partials:
+        if is_tree(nest.program, statement) and statement.memory.target not in partials:
             name = statement.name
             raise CompilerDefect(f"{name} is combined as a tree, but threads of a block update different elements")
     by_role: dict[tuple[str, Role], Statement] = {}
     for statement in nest.statements:
-        if statement.combination is not None:
-            by_role[statement.combination.of, statement.role] = statement
+        if statement.link.combination is not None:
+            by_role[statement.link.combination.of, statement.role] = statement
     updates = [of for of, role in by_role if role is Role.COMBINE]
     return [Tree(nest, *(by_role[of, role] for role in (Role.INIT, Role.COMBINE, Role.MERGE))) for of in updates]

@@ -118,7 +118,7 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _bounds(self) -> ValueBounds:
         """Move tests of loaded values into the bounds of loops."""
         taken = self.reserved.union(self.variables.values())
-        on_ranks = self.program.runs_on_ranks or self.program.grid
+        on_ranks = self.program.runs_on_ranks or self.program.ranks.grid
         whole = [] if on_ranks else [array for array in self.arrays.values() if self._is_whole_before(array)]
         extents = {array.name: tuple(typed(extent, int64) for extent in array.buffer.extents) for array in whole}
         return ValueBounds(
@@ -325,7 +325,9 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _may_be_unstarted(self, node: For) -> bool:
         """Whether private copies are combined into a partial result, which is not started where it has no terms."""
         partials = {
-            s.target for s in self.program.statements.values() if s.combination is not None and s.role is Role.INIT
+            s.memory.target
+            for s in self.program.statements.values()
+            if s.link.combination is not None and s.role is Role.INIT
         }
         buffers = {self.program.storages[target].buffer for target in partials}
         return any(private.buffer in buffers for private in node.reductions)

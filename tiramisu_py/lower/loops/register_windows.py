@@ -63,7 +63,7 @@ def in_windows(program: Program) -> tuple[Program, tuple[Ring, ...]]:
 
 
 def _windowed(program: Program, buffer: Buffer, storage: Storage) -> tuple[Storage, Ring] | None:
-    storing = [s for s in program.storing if s.target == storage.name]
+    storing = [s for s in program.storing if s.memory.target == storage.name]
     loading = [s for s in program.acting if _loads(program, s, storage)]
     level = _level(program, buffer, storage, [*storing, *loading])
     if level is None:
@@ -192,7 +192,7 @@ def rotation_of(program: Program, ring: Ring, reserved: Collection[str]) -> Rota
     last = max(program.positions[statement.name][count] for statement in inside) + 1
     time = time_beside(program, inside[0], instances, last)
     storage = next(program.storages_in(ring.buffer))
-    own = [s for s in inside if s.stores and s.target == storage.name]
+    own = [s for s in inside if s.stores and s.memory.target == storage.name]
     return Rotation(name, ring, instances, time, inside[0], _moves(program, ring, own, reserved))
 
 

@@ -12,6 +12,10 @@
     -->
     if 0 < X & 0 < Z: z = pz[i]; if (0 <= z & z < Z) x = px[i]; if (0 <= x & x < X) body
 
+    for v in a .. hi step 4: if (4 * index[i] + a == v) body
+    -->
+    if a < hi: v = 4 * index[i] + a; if (a <= v & v < hi) body
+
 What lies between the loop and its equation, and does not depend on the loop's variable, moves out of the loop: a
 choice, or a value. A loop stays around the body. The value is loaded once, and only if an iteration would have loaded
 it. What is declared of it, or its type, may say that it lies in the loop.
@@ -28,6 +32,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, If, Let, Load, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.intervals import bounds
+from tiramisu_py.ir.arithmetic.linear import linear
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import variables
 from tiramisu_py.records import dataclass
@@ -38,7 +43,7 @@ Declared = Callable[[Expr], tuple[Expr, Expr] | None]
 
 def at_value(loop: For, declared: Declared) -> Node | None:
     """The one iteration of a loop in which its variable is equal to a loaded value; None if no condition says so."""
-    if loop.tag is not None or loop.step != 1:
+    if loop.tag is not None:
         return None
     found = _equation(loop.body, loop.variable)
     if found is None:
@@ -144,6 +149,13 @@ def _within(loop: For, value: Expr, known: tuple[Expr, Expr] | None) -> Expr | N
         tests.append(Binary("<=", loop.lower, variable, bool_))
     if not _always(ends):
         tests.append(Binary("<", variable, loop.upper, bool_))
+    if loop.step != 1:
+        beyond = linear(value).plus(linear(loop.lower), -1)
+        parts = (beyond.constant, *(factor for _, factor in beyond.terms.values()))
+        if not beyond.exact or any(part % loop.step for part in parts):
+            after = Binary("-", variable, loop.lower, int64)
+            rest = Binary("%", after, arithmetic.number(loop.step), int64)
+            tests.append(Binary("==", rest, arithmetic.number(0), bool_))
     return arithmetic.conjunction(tests)
 
 

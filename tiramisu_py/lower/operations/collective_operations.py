@@ -157,8 +157,8 @@ class _Root:
     def _sends_one_thing(self) -> bool:
         """Whether the elements sent, and their order, are the same for each peer."""
         send = self.one.send
-        assert send.message is not None
-        steps = strides_of(send.message.peer, 0) if sets.is_identity(send.coords) else [None]
+        assert send.link.message is not None
+        steps = strides_of(send.link.message.peer, 0) if sets.is_identity(send.coords) else [None]
         if None in steps or send.role is not Role.SEND:
             return False
         inner = range(self.one.depth, len(send.loops))
@@ -170,7 +170,7 @@ class _Root:
             return False
         frame, executed = send.frame, self._executed(send)
         call = sets.graph(send.prefix(self.one.depth), executed)
-        peer = sets.graph(sets.function(frame, None, sets.outputs(send.message.peer)), executed)
+        peer = sets.graph(sets.function(frame, None, sets.outputs(send.link.message.peer)), executed)
         chosen = sets.graph(sets.function(frame, None, [forms[d] for d in chooses]), executed)
         rest = sets.graph(sets.function(frame, None, [forms[d] for d in free if d not in chooses]), executed)
         of_peer = call.flat_range_product(peer).reverse().apply_range(chosen)
@@ -180,10 +180,10 @@ class _Root:
 
     def first_peer(self, send: Statement) -> Statement:
         """The sends to the first of the peers."""
-        assert send.message is not None
+        assert send.link.message is not None
         executed = self._executed(send)
         call = sets.graph(send.prefix(self.one.depth), executed)
-        peer = sets.graph(sets.renamed(send.message.peer, None), executed)
+        peer = sets.graph(sets.renamed(send.link.message.peer, None), executed)
         first = call.reverse().apply_range(peer).lexmin()
         kept = call.flat_range_product(peer).intersect_range(sets.named(sets.flat_pairs(first, "first"), None))
         return replace(send, instances=sets.named(kept.domain(), send.name).coalesce())

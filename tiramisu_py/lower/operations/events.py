@@ -63,12 +63,12 @@ class Waits:
         self.events: dict[Key, Event] = {}
         self.of_wait: dict[str, list[Event]] = {}
         for statement in program.statements.values():
-            if statement.waits is not None:
+            if statement.link.waits is not None:
                 self.of_wait[statement.name] = list(self._events(statement))
 
     def _events(self, wait: Statement) -> Iterator[Event]:
         """The events of a wait, one for each operation that contains awaited statements."""
-        assert wait.waits is not None
+        assert wait.link.waits is not None
         groups: dict[str, list[Statement]] = {}
         for statement in self.program.awaited(wait):
             if self.program.queue_of(statement) is not None and not statement.instances.is_empty():
@@ -123,7 +123,7 @@ class Waits:
 
     def awaits(self, wait: Statement) -> list[LoweredOperation]:
         """The code of a wait: it waits for the events of the groups that some operation completes."""
-        assert wait.waits is not None
+        assert wait.link.waits is not None
         found = []
         for number, event in enumerate(self.of_wait[wait.name]):
             domain = sets.named(event.awaited.domain(), sets.tuple_name(wait.frame))
@@ -149,8 +149,8 @@ def _await(event: Event, places: tuple[Expr, ...], wait: Statement) -> Await:
     """A wait for an event. The host waits in place of a sequence where files are one of the two: what is put on the
     sequence comes later.
     """
-    assert wait.waits is not None
-    device, stream = wait.waits.device, wait.waits.on
+    assert wait.link.waits is not None
+    device, stream = wait.link.waits.device, wait.link.waits.on
     if event.queue[0] == FILES or (stream is not None and device == FILES):
         device, stream = event.queue[0], None
     return Await(event.name, places, device, stream, wait.name)

@@ -45,7 +45,7 @@ def host_of(program: Program, coordinates: Sequence[str] = ()) -> HostProgram:
     found_nests = [nest for nest in kernels(program) if not nest.is_last]
     operation = {s.name: nest.name for nest in found_nests for s in (*nest.statements, *nest.beside)}
     nests = {nest.name: nest.without_trees for nest in found_nests}
-    operation |= {s.name: s.name for s in program.acting if s.transfer is not None or s.message is not None}
+    operation |= {s.name: s.name for s in program.acting if s.link.transfer is not None or s.link.message is not None}
     called = [s.name for s in program.acting if s.calls_ranks or s.is_call]
     if not operation and not called:
         return HostProgram(program)
@@ -98,7 +98,7 @@ def _called(one: Collective, coordinates: Sequence[str]) -> Statement:
 def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statement:
     """An operation as a statement: its instances are the host's iterations in which the operation has work."""
     some = next((statement for statement in group if statement.name == name), group[0])
-    depth = boxes_of(program, some)[0] if some.transfer is not None else program.host_depth(some)
+    depth = boxes_of(program, some)[0] if some.link.transfer is not None else program.host_depth(some)
     parts = list[isl.Set]()
     for statement in group:
         within = statement.instances.intersect_params(program.context)

@@ -105,7 +105,7 @@ class LaunchGrid:
         if self.together:
             return [self._few_blocks()]
         for axis in sorted(self.loops):
-            most = self.program.gpu.most_blocks[axis]
+            most = self.program.targets.gpu.most_blocks[axis]
             if axis == 0 and self.nest.launch.grid is not None:
                 continue
             count = self._most(axis, host)
@@ -118,7 +118,7 @@ class LaunchGrid:
 
     def _few_blocks(self) -> Precondition:
         """The condition on sizes for the blocks of a bundle to be within the limit."""
-        limit = self.program.gpu.most_blocks[0] * self.together
+        limit = self.program.targets.gpu.most_blocks[0] * self.together
         words = f"{self.total} <= {limit}, the threads of kernel {self.nest.name}"
         return Binary("<=", self.total, arithmetic.number(limit), bool_), words
 

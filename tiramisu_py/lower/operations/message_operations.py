@@ -26,7 +26,7 @@ from tiramisu_py.program.statement import Message, Role, Statement
 
 def tags(statements: Sequence[Statement]) -> dict[str, int]:
     """A tag for each exchange: its number in the order of declaration, from 1."""
-    names = dict.fromkeys(s.message.exchange for s in statements if s.message is not None)
+    names = dict.fromkeys(s.link.message.exchange for s in statements if s.link.message is not None)
     return {name: number for number, name in enumerate(names, 1)}
 
 
@@ -62,11 +62,11 @@ class Poster:
     """One half of an exchange, in one iteration of the host's loops."""
 
     def __init__(self, messages: Messages, statement: Statement, depth: int, frame: isl.Space) -> None:
-        assert statement.message is not None
+        assert statement.link.message is not None
         self.messages = messages
         self.program = messages.program
         self.statement = statement
-        self.message: Message = statement.message
+        self.message: Message = statement.link.message
         self.depth = depth
         self.frame = frame
         self.instances = statement.instances.intersect_params(self.program.context)
@@ -75,7 +75,7 @@ class Poster:
         self.within = MessageRuns(self.program, statement)
         sends = statement.role is Role.SEND
         loaded = self.program.storage_for(statement, statement.source)
-        self.storage = loaded if sends else self.program.storages[statement.target]
+        self.storage = loaded if sends else self.program.storages[statement.memory.target]
         self.sends = sends
 
     def operation(self, piece: DomainPiece) -> LoweredOperation:

@@ -78,7 +78,7 @@ def _strides(program: Program, statement: Statement) -> Iterator[tuple[Expr, DTy
             given[name] = program.storage_for(statement, access.source), part.varying
     own = ("",) * stage.each + computation.iterators[stage.each :]
     for name, _ in call.stage.stored:
-        given[name] = program.storages[statement.target], own
+        given[name] = program.storages[statement.memory.target], own
     taken = (of for _, of in call.stage.parameters if isinstance(of, StrideParameter))
     for stride in taken:
         storage, varying = given[stride.array]

@@ -88,7 +88,7 @@ class Requested:
         self.variables = sorted(variables.values())
         self.slots: dict[str, Slots] = {}
         for statement in program.acting:
-            nonblocking = statement.message is not None and statement.message.asynchronous
+            nonblocking = statement.link.message is not None and statement.link.message.asynchronous
             if nonblocking and not self._issued(statement).instances.is_empty():
                 self.slots[statement.name] = self._slots(statement)
 

@@ -70,7 +70,7 @@ class _Call:
                 yield self._section(storage, access, part.varying, self._is_full(part.points, part.iterators))
 
     def _written(self) -> tuple[str, ArraySection]:
-        storage, own = self.program.storages[self.statement.target], self.computation.iterators
+        storage, own = self.program.storages[self.statement.memory.target], self.computation.iterators
         access = Access(self.computation.name, tuple(map(Iter, own)), self.computation.dtype, None)
         varying = tuple("" if k < self.sets.each else name for k, name in enumerate(own))
         return self._section(storage, access, varying, True)

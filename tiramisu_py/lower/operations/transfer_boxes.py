@@ -56,7 +56,7 @@ def boxes_of(program: Program, statement: Statement) -> tuple[int, list[Transfer
 
 def storages_of(program: Program, statement: Statement) -> tuple[Storage, Storage]:
     """The storages of the values before and after the transfer."""
-    return program.storage_for(statement, statement.source), program.storages[statement.target]
+    return program.storage_for(statement, statement.source), program.storages[statement.memory.target]
 
 
 def _box(

@@ -22,7 +22,7 @@ from tiramisu_py.program.statement import Statement
 
 def copies(program: Program, statement: Statement, operation: Statement) -> list[LoweredOperation]:
     """A transfer as copies; `operation` is the statement that represents it in the host's part."""
-    assert statement.transfer is not None
+    assert statement.link.transfer is not None
     _, boxes = boxes_of(program, statement)
     found = []
     for number, box in enumerate(boxes):
@@ -33,7 +33,7 @@ def copies(program: Program, statement: Statement, operation: Statement) -> list
 
 
 def _copy(program: Program, statement: Statement, piece: DomainPiece, box: TransferBox) -> LoweredOperation:
-    transfer = statement.transfer
+    transfer = statement.link.transfer
     assert transfer is not None
     here = sets.identity(piece.frame)
     source, target = storages_of(program, statement)

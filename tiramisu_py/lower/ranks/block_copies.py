@@ -33,7 +33,7 @@ from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.program.loops import Loop, Parallel
 from tiramisu_py.program.machine.distribution import Distribution
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import MemoryUse, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
 
 
@@ -147,12 +147,19 @@ class _Elsewhere:
     def _moved(self, statement: Statement) -> Statement:
         if not statement.acts or statement.instances.params().intersect(self.before.context).is_disjoint(self.ranks):
             return statement
-        sources = dict(statement.sources)
+        sources = dict(statement.memory.sources)
         for source in self.accesses.sources(statement):
             used = self.before.storage_for(statement, source).name
             if used in self.storages:
                 sources[source] = self.storages[used]
-        return replace(statement, sources=sources, target=self.storages.get(statement.target, statement.target))
+        return replace(
+            statement,
+            memory=replace(
+                statement.memory,
+                sources=sources,
+                target=self.storages.get(statement.memory.target, statement.memory.target),
+            ),
+        )
 
     def _entry(self) -> Statement | None:
         """The copy of the elements that the rank holds and reads (or may leave as they are)."""
@@ -209,6 +216,5 @@ class _Elsewhere:
             loops=tuple(range(first, first + len(dims))),
             coords=here,
             body=Access(source, tuple(map(Iter, dims)), declared.dtype),
-            target=to,
-            sources={source: of},
+            memory=MemoryUse(target=to, sources={source: of}),
         )

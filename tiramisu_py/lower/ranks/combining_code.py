@@ -87,9 +87,9 @@ class _Combined:
     def __init__(self, program: Program, met: Statement) -> None:
         self.program = program
         self.met = met
-        assert met.combination is not None
-        self.combination = met.combination
-        self.partial = met.target
+        assert met.link.combination is not None
+        self.combination = met.link.combination
+        self.partial = met.memory.target
         self.scope = program.buffers[self.partial].scope
         self.kept = sum(not isinstance(program.loops[loop].tag, Bulk) for loop in met.loops)
         self.source = cast(Computation, program.algorithm.source(met.source))
@@ -97,7 +97,7 @@ class _Combined:
 
     def added_to(self, done: CollectedParts) -> CollectedParts:
         """The program with the array of these partial results, and with one call that combines them."""
-        own = [s for s in self.program.storing if self.partial in (s.target, *s.sources.values())]
+        own = [s for s in self.program.storing if self.partial in (s.memory.target, *s.memory.sources.values())]
         (start,) = (s for s in own if s.role is Role.INIT)
         (end,) = (s for s in own if s.role is Role.MERGE)
         program = self._stored(sets.named(start.instances, None))

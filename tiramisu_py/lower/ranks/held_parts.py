@@ -56,8 +56,8 @@ class Holding:
             dealt = self.distribution.dealt(dim)
             if dealt is not None:
                 found = found.intersect(self._mine(dealt[1].owners(self.space), dealt[0]))
-            if dim == self.distribution.in_blocks and self.ranked.program.blocks is not None:
-                found = found.intersect(in_block(self.ranked.program.blocks, index))
+            if dim == self.distribution.in_blocks and self.ranked.program.ranks.blocks is not None:
+                found = found.intersect(in_block(self.ranked.program.ranks.blocks, index))
         return found.intersect_params(self._holders()).coalesce()
 
     def _mine(self, owners: isl.Map, axis: int) -> isl.Set:
@@ -210,7 +210,7 @@ def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
     """
     program = ranked.program
     callers = [s for s in program.storages_in(buffer.name) if is_callers(program, s)]
-    found = [program.distributions.get(storage.source) for storage in callers]
+    found = [program.ranks.distributions.get(storage.source) for storage in callers]
     if not any(found):
         return None
     for storage, distribution in zip(callers, found, strict=True):

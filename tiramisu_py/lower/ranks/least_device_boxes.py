@@ -48,7 +48,7 @@ def device_boxes(program: Program, accesses: MemoryAccesses) -> Mapping[str, Dev
 def _is_combined(program: Program, buffer: Buffer) -> bool:
     """Whether lanes keep partial results of an element, which are added to it even if there are no terms."""
     return any(
-        program.storages[statement.target].buffer == buffer.name
+        program.storages[statement.memory.target].buffer == buffer.name
         and statement.role is Role.UPDATE
         and program.kernel_of(statement) is not None
         and any(isinstance(program.loops[loop].tag, Vector) for loop in statement.loops)
@@ -83,7 +83,7 @@ def _side(program: Program, buffer: Buffer, accessed: isl.Set, axis: int) -> Box
     low, highs = bounds
     if not any(_saves(there, whole, sets.plus(high.sub(low), 1)) for high in highs):
         return None
-    first, end, row = _expression(low), _least(highs), program.gpu.warp
+    first, end, row = _expression(low), _least(highs), program.targets.gpu.warp
     if is_last:
         first = _multiple(arithmetic.floor_divided(first, row), row)
     if is_last and axis > 0:

@@ -83,7 +83,7 @@ def elements_of(program: Program, access: MemoryAccess) -> isl.Set:
 def _is_local(program: Program, buffer: Buffer) -> bool:
     """Whether a rank keeps only its own part of a buffer: no statement that stores there has a non-local rank loop."""
     for statement in program.storing:
-        if program.storages[statement.target].buffer == buffer.name:
+        if program.storages[statement.memory.target].buffer == buffer.name:
             tags = (program.loops[loop].tag for loop in statement.loops)
             if any(isinstance(tag, Rank) and not tag.local for tag in tags):
                 return False

@@ -65,7 +65,7 @@ class Ranked:
 def on_one_rank(program: Program) -> Ranked:
     """The program of one rank; values keep their indices, and arrays their extents."""
     count = axes(program)
-    if program.blocks is not None:
+    if program.ranks.blocks is not None:
         return Ranked(*in_own_block(program))
     if count == 0:
         return Ranked(program)
@@ -105,7 +105,7 @@ def _cut(program: Program) -> list[tuple[str, int]]:
     """The dimensions of the caller's arrays that are held in pieces."""
     found = {
         (program.storages[source].buffer, spread.dim): None
-        for source, distribution in program.distributions.items()
+        for source, distribution in program.ranks.distributions.items()
         for spread in distribution.axes
         if isinstance(spread, Pieces)
     }
@@ -117,8 +117,8 @@ def _names(program: Program, count: int) -> tuple[str, ...]:
 
 
 def _extents(program: Program, everyone: isl.Set) -> tuple[Expr, ...]:
-    if program.grid:
-        return tuple(typed(extent, int64) for extent in program.grid)
+    if program.ranks.grid:
+        return tuple(typed(extent, int64) for extent in program.ranks.grid)
     found = []
     for axis in range(sets.size(everyone)):
         most = sets.largest(everyone, axis).coalesce()
@@ -128,7 +128,7 @@ def _extents(program: Program, everyone: isl.Set) -> tuple[Expr, ...]:
 
 
 def _aligned(statement: Statement, space: isl.Space) -> Statement:
-    message = statement.message
+    message = statement.link.message
     if message is not None:
         slots = None if message.slots is None else sets.with_params_of(message.slots, space)
         message = replace(message, peer=sets.with_params_of(message.peer, space), slots=slots)
@@ -137,7 +137,7 @@ def _aligned(statement: Statement, space: isl.Space) -> Statement:
         instances=statement.instances.align_params(space),
         point=sets.with_params_of(statement.point, space),
         coords=sets.with_params_of(statement.coords, space),
-        message=message,
+        link=replace(statement.link, message=message),
     )
 
 
@@ -160,7 +160,7 @@ def _restricted(program: Program, statement: Statement, names: Sequence[str]) ->
 def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:
     """The program of one rank, with the rank's number as an additional parameter, and the grid of the ranks."""
     mine = own(program)
-    blocks, algorithm = mine.blocks, program.algorithm
+    blocks, algorithm = mine.ranks.blocks, program.algorithm
     assert blocks is not None
     rank, count = free_parameter(program, "rank0"), free_parameter(program, "ranks_used")
     context = sets.with_more_params(mine.context, (rank,))
@@ -179,8 +179,8 @@ def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:
             number: replace(loop, tag=None) if isinstance(loop.tag, RankBlock) else loop
             for number, loop in mine.loops.items()
         },
-        narrowed=None,
-        is_spread=False,
+        calls=replace(mine.calls, narrowed=None),
+        ranks=replace(mine.ranks, is_spread=False),
     )
     return changed, ProcessGrid((Param(count, int64),), (rank,), bounds)
 
@@ -188,7 +188,7 @@ def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:
 def _on_rank(statement: Statement, space: isl.Space, rank: str) -> Statement:
     """A statement over the additional parameter; the peer of a message becomes the number of a rank."""
     instances = statement.instances.align_params(space)
-    message = statement.message
+    message = statement.link.message
     if message is not None:
         here = sets.parameter(instances.get_space(), rank)
         peers = [form.add(here) for form in sets.outputs(sets.with_params_of(message.peer, space))]
@@ -200,5 +200,5 @@ def _on_rank(statement: Statement, space: isl.Space, rank: str) -> Statement:
         instances=instances,
         point=sets.with_params_of(statement.point, space),
         coords=sets.with_params_of(statement.coords, space),
-        message=message,
+        link=replace(statement.link, message=message),
     )

@@ -107,7 +107,7 @@ def body_of(program: Program, piece: DomainPiece, remark: str = "") -> Body:
     forms = Forms(statement.frame)
     places = Places(program, statement, forms, point_forms(program, statement))
     buffer, indices = places.target()
-    dtype = program.buffers[program.storages[statement.target].buffer].dtype
+    dtype = program.buffers[program.storages[statement.memory.target].buffer].dtype
     value, update = _value(program, piece, places, Load(buffer, indices, dtype))
     needed = run_bounds(program, statement).needed(statement.guards) if statement.guards else ()
     guards = tuple(places.template(typed(with_wide_indices(guard))) for guard in needed)
@@ -116,7 +116,7 @@ def body_of(program: Program, piece: DomainPiece, remark: str = "") -> Body:
     comment = algorithm_line(program, statement, written)
     turned = turned_row(program, statement, forms, places)
     whole = sets.from_frame(forms.function(), piece.frame)
-    nontemporal = statement.nontemporal is not None and update is None
+    nontemporal = statement.memory.nontemporal is not None and update is None
     anywhere = may_run_anywhere(program, statement)
     return Body(
         piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere,
@@ -147,7 +147,7 @@ def algorithm_line(program: Program, statement: Statement, body: Expr) -> str:
     source = program.algorithm.source(statement.source)
     rank = len(source.iterators) if isinstance(source, Computation) else len(source.shape)
     indices = ", ".join(iterator_names(program, statement)[:rank])
-    name = statement.source if statement.role is not Role.COPY else statement.target
+    name = statement.source if statement.role is not Role.COPY else statement.memory.target
     place = f"{name}[{indices}]" if indices else name
     return _cut(_assignment(statement, source, place, body))
 

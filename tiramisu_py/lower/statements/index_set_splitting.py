@@ -259,7 +259,7 @@ def changing(program: Program, statement: Statement, reader: Affine, part: isl.S
     """The instances of a part of a statement that do not store an element where they have loaded it."""
     if not isinstance(body, Access) or not may_be_idle(program, statement):
         return part
-    source, target = program.storage_for(statement, body.source), program.storages[statement.target]
+    source, target = program.storage_for(statement, body.source), program.storages[statement.memory.target]
     if body.dtype != program.buffers[target.buffer].dtype:
         return part
     same = (

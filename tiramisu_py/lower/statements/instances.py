@@ -46,7 +46,8 @@ def arrays_of(program: Program) -> Mapping[str, Instance]:
     count = device_count(program)
     devices: list[Device] = [None, *range(count)]
     lasting = count > 0 or any(
-        (s.message is not None and s.message.asynchronous) or (s.transfer is not None and s.transfer.uses_files)
+        (s.link.message is not None and s.link.message.asynchronous)
+        or (s.link.transfer is not None and s.link.transfer.uses_files)
         for s in program.acting
     )
     found: dict[str, Instance] = {}

@@ -95,7 +95,7 @@ def _moved(index: Expr) -> tuple[Expr, int]:
 
 def lookaheads(program: Program, statement: Statement, variables: Mapping[LoopId, str]) -> tuple[Lookahead, ...]:
     """The prefetches of a statement; the proof has shown that their loops exist."""
-    return tuple(_lookahead(program, statement, ahead, variables) for ahead in statement.prefetches)
+    return tuple(_lookahead(program, statement, ahead, variables) for ahead in statement.memory.prefetches)
 
 
 def _lookahead(program: Program, statement: Statement, ahead: Ahead, variables: Mapping[LoopId, str]) -> Lookahead:

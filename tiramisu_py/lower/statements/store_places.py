@@ -56,7 +56,7 @@ class Places:
 
     def target(self) -> tuple[str, tuple[Expr, ...]]:
         """The buffer and the element that the statement stores."""
-        storage = self.program.storages[self.statement.target]
+        storage = self.program.storages[self.statement.memory.target]
         values = sets.outputs(self.program.value_of(self.statement))
         return self._name(storage), self._element(storage, values)
 

@@ -68,7 +68,7 @@ class TurnedRow:
 
 def turned_row(program: Program, statement: Statement, forms: Forms, places: Places) -> TurnedRow | None:
     """The turn of a statement that is aligned to lines; the `forms` are all that its code needs."""
-    aligned = statement.aligned
+    aligned = statement.along.aligned
     if aligned is None:
         return None
     own = forms.wanted(point_forms(program, statement)[aligned.iterator])

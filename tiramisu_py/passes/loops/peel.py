@@ -17,11 +17,11 @@ from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, 
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import For, If, Node
+from tiramisu_py.ir import Deferred, For, If, Node
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import block, variables, walk, with_children, with_expressions
+from tiramisu_py.ir.rewriting import block, contents, variables, walk, with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tile import largest_extent
 from tiramisu_py.passes.loops.split_at_conditions import operates
@@ -44,19 +44,25 @@ class Peel(NestPass):
             S(i)                              for i in 0 .. n:
             if (i >= 0): T(i)                     S(i)
                                                   T(i)
+
+    In a kernel, where text is long, only loops that load early (``early``): what they load is all of the first ones.
     """
 
+    early: bool = False
+
     def apply(self, what: Node, about: About) -> Node:
-        return cut_prologues(what, about.facts)
+        return cut_prologues(what, about.facts, self.early) if not self.early or Deferred in contents(what) else what
 
 
-def cut_prologues(node: Node, facts: Facts) -> Node:
+def cut_prologues(node: Node, facts: Facts, early: bool = False) -> Node:
     """The statement with the first iterations of serial loops peeled if tests inside distinguish them."""
     inside = facts.inside(node)
-    node = with_children(node, lambda child: cut_prologues(child, inside))
+    node = with_children(node, lambda child: cut_prologues(child, inside, early))
     if not isinstance(node, For) or node.tag is not None or node.step != 1 or node.reductions or operates(node):
         return node
-    if any(isinstance(inner, For) and _is_long(inner) for inner in walk(node.body)):
+    if early and Deferred not in contents(node.body):
+        return node
+    if not early and any(isinstance(inner, For) and _is_long(inner) for inner in walk(node.body)):
         return node
     point = max(_points(node), default=None)
     return node if point is None else _cut(node, point, facts)

@@ -31,7 +31,7 @@ BELOW, MIDDLE, ABOVE = -1, 0, 1
 
 def window(program: Program) -> Program:
     """The messages of one rank, with the statements of it and its neighbours around them; `own` made `program`."""
-    blocks = program.blocks
+    blocks = program.ranks.blocks
     assert blocks is not None
     names = outer_names(program.algorithm, blocks)
     params = (*program.algorithm.params, *names)
@@ -42,9 +42,12 @@ def window(program: Program) -> Program:
     context = program.context.intersect(_window_context(bounds, *outer)).coalesce()
     algorithm = replace(algorithm, context=context)
     changed = program.with_(
-        algorithm=algorithm, narrowed=context, rank_axes=1, ranks=_numbers(algorithm, blocks), blocks=None,
-        window=(*blocks.bounds, *names),
-    )  # fmt: skip
+        algorithm=algorithm,
+        calls=replace(program.calls, narrowed=context),
+        ranks=replace(
+            program.ranks, axes=1, everyone=_numbers(algorithm, blocks), blocks=None, window=(*blocks.bounds, *names)
+        ),
+    )
     for statement in program.statements.values():
         loop = Loop(changed.next_loop(), "rank", Rank(), added=True)
         changed = changed.with_loop(loop).with_statement(_on_three(statement, blocks, names, algorithm, loop))
@@ -102,7 +105,7 @@ def _on_three(
     def moved(of: isl.MultiAff) -> list[isl.Aff]:
         return [sets.replaced(aff, frame, {blocks.lower: low, blocks.upper: high}) for aff in sets.outputs(of)]
 
-    message, at_middle = statement.message, sets.as_set(q.eq_set(sets.constant(frame, MIDDLE)))
+    message, at_middle = statement.link.message, sets.as_set(q.eq_set(sets.constant(frame, MIDDLE)))
     if message is None and statement.role is not Role.WAIT:
         instances = instances.intersect(at_middle)
     if message is not None:
@@ -119,7 +122,7 @@ def _on_three(
         point=sets.function(frame, target, moved(statement.point)),
         loops=(*statement.loops, loop.id),
         coords=sets.function(frame, None, [*moved(statement.coords), q]),
-        message=message,
+        link=replace(statement.link, message=message),
     )
 
 

@@ -71,10 +71,10 @@ class Collective:
 
 def collectives(program: Program) -> tuple[Collective, ...]:
     """The collective exchanges of a program."""
-    halves = [s for s in program.acting if s.message is not None and s.message.collective]
+    halves = [s for s in program.acting if s.link.message is not None and s.link.message.collective]
     found = []
-    for name in dict.fromkeys(half.message.exchange for half in halves if half.message is not None):
-        mine = [half for half in halves if half.message is not None and half.message.exchange == name]
+    for name in dict.fromkeys(half.link.message.exchange for half in halves if half.link.message is not None):
+        mine = [half for half in halves if half.link.message is not None and half.link.message.exchange == name]
         sends = tuple(half for half in mine if half.role is Role.SEND)
         found.append(Collective(program, name, sends, tuple(half for half in mine if half.role is not Role.SEND)))
     return tuple(found)
@@ -82,11 +82,11 @@ def collectives(program: Program) -> tuple[Collective, ...]:
 
 def with_calls(program: Program, of: Sequence[Collective]) -> Program:
     """A spread program in which each exchange is one statement, with the name of its send: a call on every rank."""
-    ranks = program.ranks
+    ranks = program.ranks.everyone
     assert ranks is not None
     for one in of:
         inside = {tag.axis for n in one.send.loops[: one.depth] if isinstance(tag := program.loops[n].tag, Rank)}
-        missing = [axis for axis in range(program.rank_axes) if axis not in inside]
+        missing = [axis for axis in range(program.ranks.axes) if axis not in inside]
         first = program.next_loop()
         loops = [Loop(first + k, f"rank{axis}", Rank(axis), added=True) for k, axis in enumerate(missing)]
         program = program.with_loop(*loops)

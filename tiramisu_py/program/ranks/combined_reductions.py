@@ -48,10 +48,10 @@ def on_all_accumulators(program: Program, spread: Program) -> Program:
     """The program `spread`, in which each update that ranks combine adds to the accumulators of all of them at once.
 
     From it, commands derive which values ranks will have, before the program is completed. It is never run or proven:
-    the instances of such an update have the coordinates of the rank whose memory it adds to (`Statement.onto`) as
-    additional dimensions.
+    the instances of such an update have the coordinates of the rank whose memory it adds to (`Statement.memory.onto`)
+    as additional dimensions.
     """
-    everyone = spread.ranks
+    everyone = spread.ranks.everyone
     for statement in program.statements.values() if everyone is not None else ():
         combined = combined_loops(program, statement)
         if combined and everyone is not None:
@@ -79,7 +79,7 @@ def _onto_all(program: Program, statement: Statement, combined: dict[int, LoopId
     onto = sets.outputs(program.rank_of(changed))
     for axis, variable in zip(axes, variables[len(statement.dims) :], strict=True):
         onto[axis] = variable
-    return replace(changed, onto=sets.function(frame, None, onto))
+    return replace(changed, memory=replace(changed.memory, onto=sets.function(frame, None, onto)))
 
 
 def not_combined(source: Computation, in_tree: bool = False) -> str:
@@ -130,12 +130,12 @@ def groups(program: Program) -> Iterator[tuple[Statement, ...]]:
 
     Updates are left out if the program already has the statements that combine them.
     """
-    done = {statement.target for statement in program.statements.values() if statement.role is Role.COMBINE}
+    done = {statement.memory.target for statement in program.statements.values() if statement.role is Role.COMBINE}
     found: dict[object, list[Statement]] = {}
     for statement in program.statements.values():
-        loops = {} if statement.target in done else combined_loops(program, statement)
+        loops = {} if statement.memory.target in done else combined_loops(program, statement)
         if loops:
-            key = (next(iter(loops.values())), statement.target, statement.source, frozenset(loops))
+            key = (next(iter(loops.values())), statement.memory.target, statement.source, frozenset(loops))
             found.setdefault(key, []).append(statement)
     yield from map(tuple, found.values())
 
@@ -154,10 +154,10 @@ def meetings(program: Program, statement: Statement) -> isl.Map:
     Both are of one value, in one iteration of the surrounding loops: on ranks that differ along the combined axes only,
     or, for a combination of threads, on one rank, in one block, in threads that differ along its axes only.
     """
-    assert statement.combination is not None
-    combination = statement.combination
+    assert statement.link.combination is not None
+    combination = statement.link.combination
     ranks = sets.outputs(program.rank_of(statement))
-    line = [form for axis, form in enumerate(ranks) if axis not in statement.combination.axes]
+    line = [form for axis, form in enumerate(ranks) if axis not in statement.link.combination.axes]
     loops = zip(statement.loops, sets.outputs(statement.coords), strict=True)
     around = [form for loop, form in loops if not _together(combination, program.loops[loop].tag)]
     instances = statement.instances.intersect_params(program.context.params())

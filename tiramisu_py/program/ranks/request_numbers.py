@@ -25,9 +25,9 @@ def outside(program: Program, half: Statement) -> isl.Map:
 
 def slots(program: Program, half: Statement) -> isl.Map:
     """``iteration of the host -> coordinates of the request`` that its message uses, on its rank."""
-    assert half.message is not None
-    if half.message.slots is not None:
-        chosen = sets.graph(sets.renamed(half.message.slots, None))
+    assert half.link.message is not None
+    if half.link.message.slots is not None:
+        chosen = sets.graph(sets.renamed(half.link.message.slots, None))
         return outside(program, half).reverse().apply_range(chosen).coalesce()
     issued = iterations(program, half)
     kept = sets.variables(issued.get_space())[_shared(program, half, issued) :]
@@ -50,7 +50,7 @@ def _executed(program: Program, statement: Statement) -> isl.Set:
 
 def _rank(program: Program, statement: Statement) -> list[isl.Aff]:
     """The coordinates of the rank, in a program that is spread: a wait is for messages of its own rank."""
-    return sets.outputs(program.rank_of(statement)) if program.is_spread else []
+    return sets.outputs(program.rank_of(statement)) if program.ranks.is_spread else []
 
 
 def _shared(program: Program, half: Statement, issued: isl.Set) -> int:
@@ -58,7 +58,7 @@ def _shared(program: Program, half: Statement, issued: isl.Set) -> int:
     count = program.host_depth(half)
     parts = list[isl.Set]()
     for wait in program.statements.values():
-        if wait.waits is not None and half in program.awaited(wait):
+        if wait.link.waits is not None and half in program.awaited(wait):
             done = pairs(program, wait, half)
             parts.append(done.range())
             count = min(count, _in_step(wait, half, done, count))

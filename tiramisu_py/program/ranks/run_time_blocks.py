@@ -24,14 +24,21 @@ from tiramisu_py.program.statement import Statement
 
 def own(program: Program) -> Program:
     """The program of one rank: blocks are wide enough for its messages, and it runs the iterations of its block."""
-    blocks = program.blocks
-    if blocks is None or program.is_spread:
+    blocks = program.ranks.blocks
+    if blocks is None or program.ranks.is_spread:
         return program
-    changed = program.with_(is_spread=True, blocks=replace(blocks, least=max(blocks.least, least(program))))
+    changed = program.with_(
+        ranks=replace(program.ranks, is_spread=True, blocks=replace(blocks, least=max(blocks.least, least(program))))
+    )
     for statement in program.statements.values():
         changed = changed.with_statement(_inside(program, blocks, statement))
     algorithm = program.algorithm
-    return changed.with_(narrowed=algorithm.context.intersect(_own_context(changed.blocks, algorithm)).coalesce())
+    return changed.with_(
+        calls=replace(
+            changed.calls,
+            narrowed=algorithm.context.intersect(_own_context(changed.ranks.blocks, algorithm)).coalesce(),
+        )
+    )
 
 
 def _inside(program: Program, blocks: Blocks, statement: Statement) -> Statement:
@@ -140,11 +147,11 @@ def least(program: Program) -> int:
     It is the farthest reach of a message into a block, from the end next to the other rank; if that has no constant
     bound, the proof may need further assumptions (``assume=``).
     """
-    return max([1, *(_reach(program, half) for half in program.statements.values() if half.message is not None)])
+    return max([1, *(_reach(program, half) for half in program.statements.values() if half.link.message is not None)])
 
 
 def _reach(program: Program, half: Statement) -> int:
-    blocks, message, dim = program.blocks, half.message, block_dim(program, half.source)
+    blocks, message, dim = program.ranks.blocks, half.link.message, block_dim(program, half.source)
     peer = None if message is None else sets.outputs(message.peer)[0]
     if blocks is None or dim is None or peer is None or not sets.is_constant(peer):
         return 1
@@ -160,7 +167,7 @@ def _reach(program: Program, half: Statement) -> int:
 
 def block_dim(program: Program, source: str) -> int | None:
     """The value index that determines which rank computes or receives a value; None if no single one does."""
-    distribution = program.distributions.get(source)
+    distribution = program.ranks.distributions.get(source)
     if distribution is not None and source in program.algorithm.inputs:
         return distribution.in_blocks
     for statement in program.statements_of(source):

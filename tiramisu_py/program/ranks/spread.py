@@ -27,8 +27,8 @@ from tiramisu_py.program.statement import Statement
 def axes(program: Program) -> int:
     """The number of axes of the process grid; 0 for a program without ranks."""
     tagged = [loop.tag.axis + 1 for loop in program.loops.values() if isinstance(loop.tag, Rank)]
-    held = [len(distribution.axes) for distribution in program.distributions.values()]
-    return max([*tagged, *held, len(program.grid)], default=0)
+    held = [len(distribution.axes) for distribution in program.ranks.distributions.values()]
+    return max([*tagged, *held, len(program.ranks.grid)], default=0)
 
 
 def ranks(program: Program) -> isl.Set:
@@ -45,8 +45,8 @@ def _along(program: Program, axis: int) -> isl.Set:
     space = sets.sized_frame(program.algorithm.param_space, None, 1)
     x = sets.variables(space)[0].to_pw_aff()
     everything = sets.universe(space).intersect_params(program.context.params()).intersect(x.nonneg_set())
-    if program.grid:
-        return everything.intersect(x.lt_set(Affine(space, {}).value(program.grid[axis])))
+    if program.ranks.grid:
+        return everything.intersect(x.lt_set(Affine(space, {}).value(program.ranks.grid[axis])))
     least = everything.intersect(sets.as_set(x.zero_set()))
     for used in _used(program, axis):
         least = least.union(used)
@@ -61,7 +61,7 @@ def _used(program: Program, axis: int) -> Iterator[isl.Set]:
             form = sets.outputs(statement.coords)[depth]
             within = statement.instances.intersect_params(program.context.params())
             yield within.apply(sets.graph(sets.function(statement.frame, None, [form])))
-    for source, distribution in program.distributions.items():
+    for source, distribution in program.ranks.distributions.items():
         yield from _holding(program, source, distribution.axes[axis] if axis < len(distribution.axes) else None)
 
 
@@ -95,10 +95,10 @@ def spread(program: Program) -> Program:
 
     With blocks whose bounds are known only at run time, it is the program of one rank.
     """
-    if program.blocks is not None:
+    if program.ranks.blocks is not None:
         return own(program)
     count = axes(program)
-    if count == 0 or program.is_spread:
+    if count == 0 or program.ranks.is_spread:
         return program
     everyone = ranks(program)
     changed = program
@@ -109,7 +109,7 @@ def spread(program: Program) -> Program:
             loops = [Loop(first + k, f"rank{axis}", Rank(axis), added=True) for k, axis in enumerate(missing)]
             changed = changed.with_loop(*loops)
             changed = changed.with_statement(_on_all(statement, missing, [loop.id for loop in loops], everyone))
-    return changed.with_(is_spread=True, rank_axes=count, ranks=everyone)
+    return changed.with_(ranks=replace(changed.ranks, is_spread=True, axes=count, everyone=everyone))
 
 
 def foreseen(program: Program) -> Program:
@@ -133,7 +133,7 @@ def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], every
     new = sets.variables(frame)
     original = sets.function(frame, statement.name, new[: len(statement.dims)])
     coords = sets.outputs(sets.compose(original, statement.coords))
-    message = statement.message
+    message = statement.link.message
     if message is not None:
         slots = None if message.slots is None else sets.compose(original, message.slots)
         message = replace(message, peer=sets.compose(original, message.peer), slots=slots)
@@ -144,7 +144,7 @@ def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], every
         point=sets.compose(original, statement.point),
         loops=(*statement.loops, *loops),
         coords=sets.function(frame, None, [*coords, *new[len(statement.dims) :]]),
-        message=message,
+        link=replace(statement.link, message=message),
     )
 
 
@@ -153,7 +153,7 @@ def local_time(program: Program, statement: Statement) -> isl.MultiAff:
 
     The lexicographically first instance is the first one on its rank and, of several such, on the first rank.
     """
-    if not program.is_spread:
+    if not program.ranks.is_spread:
         return statement.coords
     forms = zip(statement.loops, sets.outputs(statement.coords), strict=True)
     kept = [form for loop, form in forms if not program.loops[loop].is_rank]

@@ -25,18 +25,21 @@ class NumberedRanks:
     bounds: tuple[str, ...] = ()
     #: What keeps the ranks from having numbers, in words; empty where they have some.
     unnumbered = ""
-    #: What all ranks agree on before any message, in words.
-    agreed = ""
 
     def __init__(self, program: Program) -> None:
         self.program = program
 
     @property
+    def agreed(self) -> str:
+        """What all ranks agree on before any message, in words; empty where that is nothing."""
+        return ""
+
+    @property
     def in_words(self) -> str:
         """The existing ranks, as in "it is in the array of no rank: ranks go from 0 to 3"."""
         program = self.program
-        assert program.ranks is not None
-        sizes = [extent_of(program.ranks, axis, program.context) for axis in range(program.rank_axes)]
+        assert program.ranks.everyone is not None
+        sizes = [extent_of(program.ranks.everyone, axis, program.context) for axis in range(program.ranks.axes)]
         extents = " x ".join(str(size) for size in sizes)
         return f"the process grid is {extents}" if len(sizes) > 1 else f"ranks go from 0 to {extents} - 1"
 
@@ -55,13 +58,13 @@ class NumberedRanks:
         Every rank holds an array that is not distributed.
         """
         program = self.program
-        if not program.is_spread or program.ranks is None:
+        if not program.ranks.is_spread or program.ranks.everyone is None:
             return values
-        distribution = program.distributions.get(source)
+        distribution = program.ranks.distributions.get(source)
         if distribution is None:
-            return sets.flat_product(program.ranks, values, source)
+            return sets.flat_product(program.ranks.everyone, values, source)
         elements = sets.graph(program.storages[source].index, sets.named(values, None))
-        holders = distribution.holders(elements.range(), program.ranks)
+        holders = distribution.holders(elements.range(), program.ranks.everyone)
         return sets.flat_pairs(elements.apply_range(holders).reverse(), source)
 
     def on_some_rank(self, source: str, values: isl.Set, seen: isl.Set) -> isl.Set:
@@ -70,7 +73,7 @@ class NumberedRanks:
 
     def places(self, source: str, elements: isl.Set, name: str) -> isl.Set | None:
         """``[rank, element]``: the elements of a caller's array on each rank; None if all ranks have all of it."""
-        distribution, everyone = self.program.distributions.get(source), self.program.ranks
+        distribution, everyone = self.program.ranks.distributions.get(source), self.program.ranks.everyone
         if distribution is None or everyone is None:
             return None
         return sets.flat_pairs(distribution.holders(sets.named(elements, None), everyone).reverse(), name)
@@ -87,7 +90,7 @@ class RanksWithBlocks(NumberedRanks):
         self.bounds = blocks.bounds
 
     @property
-    def agreed(self) -> str:  # type: ignore[override]
+    def agreed(self) -> str:
         return (
             f"the blocks {self.blocks.lower}..{self.blocks.upper} of ranks 0, 1, ... follow one another from 0 to "
             f"{self.blocks.extent}, and where there are several each has {self.blocks.least} at least"
@@ -123,7 +126,7 @@ class RanksWithBlocks(NumberedRanks):
 
     def _dim(self, source: str) -> int | None:
         """The dimension of a caller's array of which each rank has its block; None where it has all of it."""
-        distribution = self.program.distributions.get(source)
+        distribution = self.program.ranks.distributions.get(source)
         return None if distribution is None else distribution.in_blocks
 
     def _dealt(self, source: str, values: isl.Set) -> isl.Aff | None:
@@ -136,4 +139,4 @@ class RanksWithBlocks(NumberedRanks):
 
 def told_ranks(program: Program) -> NumberedRanks:
     """The ranks of a program, as it tells them apart."""
-    return NumberedRanks(program) if program.blocks is None else RanksWithBlocks(program, program.blocks)
+    return NumberedRanks(program) if program.ranks.blocks is None else RanksWithBlocks(program, program.ranks.blocks)

@@ -59,7 +59,7 @@ class _Certificate:
         self.values = ValueSets(program.algorithm)
         self.accesses = MemoryAccesses(program, self.values)
         self.flow = Flow(self.accesses)
-        self.size = 1 + program.rank_axes + max(state.time_size for state in program.history)
+        self.size = 1 + program.ranks.axes + max(state.time_size for state in program.history)
         self.operations = Operations(program, self.flow.happens, self.size)
         self.claims = Evidence(self.flow, self.operations)
         self.messages = ExchangedMessages(self.flow, self.operations)
@@ -79,7 +79,7 @@ class _Certificate:
             "version": VERSION,
             "function": algorithm.name,
             "parameters": str(program.context),
-            "ranks": program.rank_axes,
+            "ranks": program.ranks.axes,
             "inputs": {name: str(self.values.domain(name)) for name, i in algorithm.inputs.items() if not i.scalar},
             "computations": self._computations(),
             "inlined": [name for name in algorithm.computations if not program.statements_of(name)],
@@ -148,7 +148,7 @@ class _Certificate:
     def _devices(self, statement: Statement) -> list[Device]:
         """Where it loads and where it stores; of half a message, the only one of these."""
         loads, stores = self.program.loads_at(statement), self.program.stores_at(statement)
-        if statement.message is not None:
+        if statement.link.message is not None:
             return [stores if statement.receives else loads] * 2
         return [loads, stores]
 
@@ -185,7 +185,7 @@ class _Certificate:
 
     def _moment(self, domain: isl.Set, moment: int) -> isl.MultiAff:
         """The time of what the caller gives or finds on a rank."""
-        space, ranks = domain.get_space(), self.program.rank_axes
+        space, ranks = domain.get_space(), self.program.ranks.axes
         numbers = [sets.constant(space, n) for n in (moment, *[0] * (self.size - 1 - ranks))]
         return sets.function(space, None, [*sets.variables(space)[:ranks], *numbers])
 
@@ -207,7 +207,7 @@ class _Certificate:
 
     def _places(self, home: Home) -> dict[str, Any]:
         """The elements of a buffer, where they are, and for what there are copies of it."""
-        buffer, ranks = self.program.buffers[home.buffer], self.program.rank_axes
+        buffer, ranks = self.program.buffers[home.buffer], self.program.ranks.axes
         frame = sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents))
         elements, registers = box(frame, buffer.extents), buffer.memory is Memory.REGISTER
         loops = self.operations.coordinate(len(buffer.scope)) - 1 if buffer.scope else ranks
@@ -222,7 +222,9 @@ class _Certificate:
     def _held(self, home: Home, elements: isl.Set) -> str | None:
         """The places that are in the arrays that callers pass on each rank, where these are parts of the array."""
         buffer = self.program.buffers[home.buffer]
-        found = [s.source for s in self.program.storages_in(buffer.name) if s.source in self.program.distributions]
+        found = [
+            s.source for s in self.program.storages_in(buffer.name) if s.source in self.program.ranks.distributions
+        ]
         if not (buffer.argument and home.device == buffer.device and found):
             return None
         return str(told_ranks(self.program).places(found[0], elements, self._array(home)))
@@ -321,7 +323,7 @@ class ExchangedMessages:
 
     def half(self, statement: Statement) -> dict[str, Any] | None:
         """The fields of a half: its exchange, the rank at the other end, and whether it may wait for it."""
-        message = statement.message
+        message = statement.link.message
         if message is None:
             return None
         peer = sets.graph(sets.renamed(message.peer, None), executed(self.flow.accesses.program, statement))

@@ -67,16 +67,16 @@ class _Nothing(Exclusions):
 
 
 def _of_statement(program: Program, statement: Statement) -> str:
-    if statement.combination is not None or is_tree(program, statement) or statement.role not in _ROLES:
+    if statement.link.combination is not None or is_tree(program, statement) or statement.role not in _ROLES:
         return "combines partial results of its own"
-    if statement.message is not None:
-        return _of_message(program, statement, statement.message)
-    if statement.aligned is not None:
+    if statement.link.message is not None:
+        return _of_message(program, statement, statement.link.message)
+    if statement.along.aligned is not None:
         return "is aligned to lines, so that values say which thread computes what"
     if statement.is_call:
         return "is a call over whole arrays"
-    if statement.deferred > 1:
-        return f"is a copy that {statement.deferred} barriers complete"
+    if statement.link.deferred > 1:
+        return f"is a copy that {statement.link.deferred} barriers complete"
     if statement.guards and statement.role is not Role.UPDATE:
         return "has a condition on values"
     bounds = implied_conditions.of_runs(program, statement)
@@ -118,5 +118,5 @@ def _of_kernel(nest: KernelNest) -> str:
 
 def _used(program: Program, statement: Statement) -> Iterator[Buffer]:
     """The buffers that a statement loads from or stores to."""
-    names = [*statement.loads, statement.target] if statement.stores else statement.loads
+    names = [*statement.loads, statement.memory.target] if statement.stores else statement.loads
     return (program.buffers[program.storages[name].buffer] for name in names if name in program.storages)

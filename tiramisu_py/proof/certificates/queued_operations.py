@@ -32,11 +32,11 @@ class Operations:
         self.happens = happens
         self.size = size
         self.kernels = {s.name: nest for nest in kernels(program) for s in nest.statements}
-        self.halves = [s for s in program.acting if s.message is not None]
+        self.halves = [s for s in program.acting if s.link.message is not None]
         #: How many numbers a thread has: none in a program without operations.
         self.numbers = _AXES if self.kernels or happens.operations or self.halves else 0
         #: How many coordinates of the time are those of the rank.
-        self.ranks = program.rank_axes
+        self.ranks = program.ranks.axes
 
     # -- statements
 
@@ -66,7 +66,7 @@ class Operations:
     def queue(self, statement: Statement) -> dict[str, int | str | None] | None:
         """The queue, and how many coordinates of the time say when it is issued, and which block runs it."""
         found = self.program.queue_of(statement)
-        device, stream = (None, statement.name) if statement.message is not None else found or (None, None)
+        device, stream = (None, statement.name) if statement.link.message is not None else found or (None, None)
         if stream is None:
             return None
         host, nest = self.program.host_depth(statement), self.kernels.get(statement.name)
@@ -83,7 +83,7 @@ class Operations:
     def unordered(self, statement: Statement) -> list[int]:
         """Of a deferred copy, all coordinates inside its block: no order of its thread, only a barrier completes it."""
         nest = self.kernels.get(statement.name)
-        if not statement.deferred or nest is None:
+        if not statement.link.deferred or nest is None:
             return []
         return list(range(self._block(statement, nest), self.size))
 
@@ -119,8 +119,8 @@ class Operations:
     def waits(self) -> Iterator[dict[str, str]]:
         """``issue -> time``: the host, or a queue, waits for what was put on a queue until then."""
         for wait in self.happens.waits:
-            assert wait.waits is not None
-            by = None if wait.waits.on is None else (wait.waits.device, wait.waits.on)
+            assert wait.link.waits is not None
+            by = None if wait.link.waits.on is None else (wait.link.waits.device, wait.link.waits.on)
             for operation in self.program.awaited(wait):
                 of = self.lane(operation)
                 if of is not None:
@@ -131,7 +131,7 @@ class Operations:
 
     def lane(self, statement: Statement) -> Queue:
         """The queue of a statement; a half of a message that blocks has one, too, and is waited for at once."""
-        return statement.name if statement.message is not None else self.happens.lane(statement)
+        return statement.name if statement.link.message is not None else self.happens.lane(statement)
 
     def _at_once(self, operation: Statement) -> isl.Map:
         return sets.graph(sets.identity(self.happens.space), self.happens.times(operation).range())
@@ -146,7 +146,7 @@ class Operations:
             on_it = [s for s in operations if self.lane(s) == queue]
             issued = sets.union_of(self.happens.times(s).range() for s in on_it)
             reached = {None: sets.no_pair(self.happens.later)} | self.happens.reached(queue)
-            if on_it[0].message is not None and not is_asynchronous(on_it[0]):
+            if on_it[0].link.message is not None and not is_asynchronous(on_it[0]):
                 reached = {None: self._at_once(on_it[0])}
             for by, times in reached.items():
                 ends = self._padded(times.intersect_domain(issued)).coalesce()

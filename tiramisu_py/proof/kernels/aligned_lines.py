@@ -22,7 +22,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, fault, wanted
 
 
 def _aligned(program: Program) -> str:
-    names = ", ".join(s.handle for s in program.statements.values() if s.aligned is not None)
+    names = ", ".join(s.handle for s in program.statements.values() if s.along.aligned is not None)
     return f"the threads of {names} may take turns in each row: no two of its values meet" if names else ""
 
 
@@ -33,12 +33,12 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """The aligned loops whose iterations are not free to take turns."""
     program = flow.accesses.program
     for statement in program.statements.values():
-        if statement.aligned is None or not wanted(Key("aligned", (statement.name,)), sought):
+        if statement.along.aligned is None or not wanted(Key("aligned", (statement.name,)), sought):
             continue
         nest = next((nest for nest in flow.kernels if statement.name in {s.name for s in nest.statements}), None)
-        why = _reason(program, statement, statement.aligned, nest)
+        why = _reason(program, statement, statement.along.aligned, nest)
         if why is not None:
-            message = f"{statement.handle} is aligned to lines of {statement.aligned.source}, and {why[0]}"
+            message = f"{statement.handle} is aligned to lines of {statement.along.aligned.source}, and {why[0]}"
             yield fault("race", "aligned", statement, message, why[1])
 
 
@@ -51,9 +51,9 @@ def _reason(
     others = [s.handle for s in (*nest.statements, *nest.beside) if s.acts and s.name != statement.name]
     if others:
         return f"shares its kernel with {', '.join(others)}", "give it a kernel of its own"
-    if statement.role is not Role.VALUE or statement.prefetches:
+    if statement.role is not Role.VALUE or statement.memory.prefetches:
         return "does not compute values alone", "align is for a gather of rows"
-    storage = program.storages[statement.target]
+    storage = program.storages[statement.memory.target]
     reads = {program.storage_for(statement, source).buffer for source in statement.loads if source in program.storages}
     place = program.place(statement, storage, program.value_of(statement))
     if storage.buffer in reads or not sets.graph(place, statement.instances).is_injective():

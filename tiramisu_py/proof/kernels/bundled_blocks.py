@@ -45,12 +45,12 @@ def _needs_blocks(nest: KernelNest, statement: Statement) -> str:
     program = nest.program
     if any(isinstance(program.loops[loop].tag, GpuThread) for loop in statement.loops):
         return "is in a thread loop"
-    if statement.role in (Role.BARRIER, Role.TICKET) or statement.deferred:
+    if statement.role in (Role.BARRIER, Role.TICKET) or statement.link.deferred:
         return "is for all threads of a block"
-    if statement.combination is not None:
+    if statement.link.combination is not None:
         return "combines results of threads"
     buffers = [program.storages[name].buffer for name in statement.loads if name in program.storages]
-    buffers += [program.storages[statement.target].buffer] if statement.stores else []
+    buffers += [program.storages[statement.memory.target].buffer] if statement.stores else []
     if any(program.buffers[name].memory is Memory.SHARED for name in buffers):
         return "uses shared memory"
     return ""

@@ -123,9 +123,9 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
     """The bytes of the partial results of each tree, by its name in messages."""
     found: dict[str, int] = {}
     for statement in nest.statements:
-        if statement.role is Role.COMBINE and statement.combination is not None:
+        if statement.role is Role.COMBINE and statement.link.combination is not None:
             dtype = nest.program.algorithm.source(statement.source).dtype
-            tree = f"the tree of {nest.program.statements[statement.combination.of].handle}"
+            tree = f"the tree of {nest.program.statements[statement.link.combination.of].handle}"
             names = [f"{tree}, {name}" for name, _ in dtype.fields] if isinstance(dtype, TupleType) else [tree]
             for name, own in zip(names, component_types(dtype), strict=True):
                 found[name] = block_tree(nest, statement).shared_parts * own.bytes
@@ -146,7 +146,7 @@ def _buffers_in(nest: KernelNest, memory: Memory) -> list[Buffer]:
     names: dict[str, None] = {}
     for statement in nest.statements:
         if statement.stores:
-            used = [statement.target, *statement.sources.values(), statement.source]
+            used = [statement.memory.target, *statement.memory.sources.values(), statement.source]
             names |= dict.fromkeys(program.storages[name].buffer for name in used if name in program.storages)
     return [program.buffers[name] for name in names if program.buffers[name].memory is memory]
 

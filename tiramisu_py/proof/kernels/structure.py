@@ -63,17 +63,17 @@ def _misplaced(program: Program, statement: Statement) -> Iterator[Finding]:
 
 def _is_issued(program: Program, statement: Statement) -> bool:
     """Whether a statement is put on a sequence by the host, is a wait, or calls other ranks."""
-    calls = statement.message is not None or statement.calls_ranks
+    calls = statement.link.message is not None or statement.calls_ranks
     return program.queue_of(statement) is not None or statement.role is Role.WAIT or calls
 
 
 def _issued_concurrently(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Finding]:
     for loop in loops[: program.host_depth(statement)]:
         if isinstance(loop.tag, Parallel | Vector):
-            what = "a kernel" if statement.transfer is None else "a transfer"
+            what = "a kernel" if statement.link.transfer is None else "a transfer"
             what = "a wait" if statement.role is Role.WAIT else what
             why = "operations are put on their sequences by one thread of the host"
-            if statement.message is not None:
+            if statement.link.message is not None:
                 what, why = "a half of an exchange", "messages are exchanged by one thread of each rank"
             if statement.calls_ranks:
                 what, why = "a call of all ranks", "ranks are called by one thread of each of them"
@@ -88,7 +88,7 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
     if not any(bulk):
         return
     first = loops[bulk.index(True)]
-    if statement.transfer is None and statement.message is None and not statement.calls_ranks:
+    if statement.link.transfer is None and statement.link.message is None and not statement.calls_ranks:
         message = f"loop {first.name} of {statement.handle} is collapsed to one operation, but this is not a transfer"
         yield fault("reach", "bulk", statement, message)
     elif not all(bulk[bulk.index(True) :]):
@@ -226,10 +226,10 @@ def _tags(nest: KernelNest, statement: Statement) -> Finding | None:
 
 def _foreign(statement: Statement) -> Finding | None:
     """The fault of a statement in a kernel that does what only the host can do."""
-    if statement.transfer is not None:
+    if statement.link.transfer is not None:
         message = f"the transfer {statement.name} is inside a kernel: the host starts transfers"
         return fault("reach", "transfer", statement, message, f"order {statement.name} before or after the kernel")
-    if statement.message is not None:
+    if statement.link.message is not None:
         message = f"{statement.handle} is inside a kernel: ranks exchange messages on the host"
         return fault("reach", "message", statement, message, f"order {statement.handle} before or after the kernel")
     if statement.role is Role.WAIT:
@@ -288,8 +288,8 @@ def _absent(nest: KernelNest, barrier: Statement) -> isl.Map:
     Of a combination, it is threads of the same tree: those of others have other values, or none.
     """
     loops = list(nest.thread_loops(barrier))
-    if barrier.combination is not None:
-        own = barrier.combination.threads
+    if barrier.link.combination is not None:
+        own = barrier.link.combination.threads
         loops = [loop if axis in own else None for axis, loop in enumerate(loops)]
     clocks = [aff for aff, loop in zip(sets.outputs(barrier.coords), barrier.loops, strict=True) if loop not in loops]
     instances = barrier.instances.intersect_params(nest.program.context.params())

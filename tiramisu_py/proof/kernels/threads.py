@@ -251,8 +251,8 @@ def _combined(nest: KernelNest, access: MemoryAccess) -> str:
 
 def tagged(nest: KernelNest, access: MemoryAccess) -> str:
     statement, _ = statements(access, access)
-    if statement.combination is not None:
-        statement = nest.program.statements[statement.combination.of]
+    if statement.link.combination is not None:
+        statement = nest.program.statements[statement.link.combination.of]
     outer = sorted(nest.blocks, key=lambda loop: _axis(nest.program, loop), reverse=True)
     blocks = ", ".join(nest.program.loops[loop].name for loop in outer)
     own = [loop for loop in nest.thread_loops(statement) if loop is not None]

@@ -78,7 +78,7 @@ def _unordered(flow: Flow, x: MemoryAccess, y: MemoryAccess) -> isl.Map | None:
 def _too_early(flow: Flow, x: MemoryAccess, y: MemoryAccess, bad: isl.Map) -> Violation:
     program = flow.accesses.program
     (first, second), (pair, one, other) = statements(x, y), pair_spots(flow, x, y, bad)
-    if first.message is not None:
+    if first.link.message is not None:
         return _before_the_wait(program, one, other, pair)
     who = f"{doing(program, other)} on {queue_words(program, second)}"
     before = f"{doing(program, one)} on {queue_words(program, first)}"
@@ -110,12 +110,12 @@ def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) ->
 def _is_own(program: Program, one: Spot, other: Statement) -> bool:
     """Whether a rank sends values to itself that the other half of the exchange receives over them."""
     statement = one.access.actor.statement
-    if statement is None or statement.message is None or statement.message.is_relative or not one.rank:
+    if statement is None or statement.link.message is None or statement.link.message.is_relative or not one.rank:
         return False
-    if other.message is None or other.message.exchange != statement.message.exchange:
+    if other.link.message is None or other.link.message.exchange != statement.link.message.exchange:
         return False
     instance = smallest.evaluated(one.access.instance, one.at, one.params)
-    return smallest.evaluated(statement.message.peer, instance, one.params) == one.rank
+    return smallest.evaluated(statement.link.message.peer, instance, one.params) == one.rank
 
 
 def _wait_for(program: Program, message: Statement, other: Statement) -> str:
@@ -134,10 +134,10 @@ def doing(program: Program, spot: Spot) -> str:
     statement = spot.access.actor.statement
     assert statement is not None
     named = spot.computed(program)
-    if statement.message is not None:
+    if statement.link.message is not None:
         return f"{statement.handle} of {words(named)}"
     if statement.role is Role.COPY:
-        return f"the {'transfer' if statement.transfer else 'copy'} {statement.name} of {words(named)}"
+        return f"the {'transfer' if statement.link.transfer else 'copy'} {statement.name} of {words(named)}"
     return f"the computation of {words(named)}"
 
 
@@ -174,10 +174,10 @@ def _last(flow: Flow, found: list[tuple[Statement, isl.Set]]) -> list[tuple[Stat
 def _at_return(program: Program, statement: Statement, bad: isl.Set) -> Violation:
     params, named, where = _first(program, statement, bad)
     witness = Witness(params, named, None)
-    does = "the transfer" if statement.transfer else "the computation"
-    who = f"{does} {statement.name} of {words(named)}" if statement.transfer else f"{does} of {words(named)}"
+    does = "the transfer" if statement.link.transfer else "the computation"
+    who = f"{does} {statement.name} of {words(named)}" if statement.link.transfer else f"{does} of {words(named)}"
     who = f"{who} on {queue_words(program, statement)}"
-    if statement.message is not None:
+    if statement.link.message is not None:
         who = f"{statement.handle} of {words(named)}"
     message = f"the function returns, and nothing waits for {who}{where}, {witness}"
     return Violation("race", message, witness, repair=f"{statement.handle}.wait(), ordered last")
@@ -208,7 +208,7 @@ def _at_the_end_of_a_loop(program: Program, access: MemoryAccess, bad: isl.Set) 
     loop = program.loops[access.buffer.scope[-1]].name
     witness = Witness(params, named, None)
     who = f"the computation of {words(named)} on {queue_words(program, statement)}"
-    if statement.message is not None:
+    if statement.link.message is not None:
         who = f"{statement.handle} of {words(named)}"
     message = (
         f"{access.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
@@ -244,7 +244,7 @@ def _early(flow: Flow, sought: Key | None, *, of_messages: bool) -> Iterator[Fin
     for wait in flow.happens.waits:
         key = Key(_EARLY, (wait.name,))
         for operation, bad in flow.happens.early(wait) if wanted(key, sought) else ():
-            if (operation.message is not None) is of_messages:
+            if (operation.link.message is not None) is of_messages:
                 yield Finding(key, partial(_not_issued, flow, wait, operation, bad))
 
 
@@ -253,7 +253,7 @@ def _not_issued(flow: Flow, wait: Statement, operation: Statement, bad: isl.Map)
     instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
     params, named, where = _first(flow.accesses.program, operation, instances)
     witness = Witness(params, named, None)
-    who = operation.handle if operation.message is not None else operation.name
+    who = operation.handle if operation.link.message is not None else operation.name
     message = f"{wait.name} waits for {who} of {words(named)}{where} before it is issued, {witness}"
     return Violation("order", message, witness, repair=f"order {operation.handle} before {wait.name}")
 
@@ -262,7 +262,7 @@ def _not_issued(flow: Flow, wait: Statement, operation: Statement, bad: isl.Map)
 
 
 def _left_alone(program: Program) -> str:
-    messages = [s.message for s in program.acting if s.message is not None and s.message.asynchronous]
+    messages = [s.link.message for s in program.acting if s.link.message is not None and s.link.message.asynchronous]
     exchanges = ", ".join(dict.fromkeys(message.exchange for message in messages))
     return f"nothing overwrites, or reads too early, the memory of the messages of {exchanges}" if exchanges else ""
 

@@ -45,7 +45,7 @@ def _moved_whole(flow: Flow, buffer: Buffer) -> Iterator[MemoryAccess]:
     }
     for write in flow.accesses.writers(home_of(buffer, buffer.device)) if outputs else ():
         statement = write.actor.statement
-        if statement is None or statement.transfer is None or write.source not in outputs:
+        if statement is None or statement.link.transfer is None or write.source not in outputs:
             continue
         moved = {part.key() for guard in statement.guards for part in conjuncts(guard)}
         left = [part for part in _conditions(flow, write.source) if part.key() not in moved]
@@ -74,7 +74,7 @@ def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[MemoryAccess, isl.Set]
 def _in_callers_array(flow: Flow, output: str, write: MemoryAccess, bad: isl.Set) -> isl.Set:
     """The stores to elements that this rank's part of the caller's array holds."""
     program = flow.accesses.program
-    if bad.is_empty() or not program.is_spread:
+    if bad.is_empty() or not program.ranks.is_spread:
         return bad
     held = told_ranks(program).places(output, extent_box(program, write.buffer), str(write.home))
     return bad if held is None else bad.intersect(sets.preimage(held, write.place))

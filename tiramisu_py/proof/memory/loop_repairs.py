@@ -216,7 +216,7 @@ def _skewed(flow: Flow, statement: Statement, home: Home) -> str:
             return ""
         names = [before.loops[loop].name for loop in then.loops]
         commands = (f"{statement.handle}.skew({names[a]}, {names[b]}, {by})" for a, b, by in skews)
-        where = "" if after.command is None else f" before {after.command.text}"
+        where = "" if after.origin.command is None else f" before {after.origin.command.text}"
         return " and ".join(commands) + where
     return ""
 

@@ -30,20 +30,20 @@ _PACKING = (Role.COPY, Role.VALUE, Role.INIT, Role.UPDATE)
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Every reason why the packing of a kept operand is no function of its own."""
     program = flow.accesses.program
-    if not program.kept:
+    if not program.calls.kept:
         return
     if program.runs_on_ranks or device_count(program):
         uses = "GPUs" if device_count(program) else "ranks"
-        yield _found(program.kept[0], "host", f"{program.algorithm.name} uses {uses}: keep is for the host alone")
+        yield _found(program.calls.kept[0], "host", f"{program.algorithm.name} uses {uses}: keep is for the host alone")
         return
-    lost = [operand for operand in program.kept if operand.storage not in program.storages]
+    lost = [operand for operand in program.calls.kept if operand.storage not in program.storages]
     for operand in lost:
         yield _found(operand, "gone", f"{operand.storage} is to be kept between calls, but is no longer stored")
     if lost:
         return
-    for operand in program.kept:
+    for operand in program.calls.kept:
         yield from _unfit_array(program, operand)
-        for statement in (s for s in program.storing if s.target == operand.storage):
+        for statement in (s for s in program.storing if s.memory.target == operand.storage):
             yield from _unfit_statement(flow, operand, statement)
         if program.frame(program.storages[operand.storage]) == ():
             yield from _folded(flow, operand)
@@ -79,7 +79,7 @@ def _unfit_statement(flow: Flow, operand: KeptOperand, statement: Statement) -> 
     if statement.role not in _PACKING:
         yield _found(operand, "role", f"{said}but is no copy and no computation")
         return
-    own = {operand.storage, *(kept.storage for kept in program.kept if kept.source == operand.source)}
+    own = {operand.storage, *(kept.storage for kept in program.calls.kept if kept.source == operand.source)}
     for source in flow.accesses.sources(statement):
         storage = program.storage_for(statement, source)
         if storage.name != operand.source and storage.name not in own:
@@ -91,7 +91,7 @@ def _unfit_statement(flow: Flow, operand: KeptOperand, statement: Statement) -> 
 def _folded(flow: Flow, operand: KeptOperand) -> Iterator[Finding]:
     """Elements that hold one value after another."""
     program, storage = flow.accesses.program, flow.accesses.program.storages[operand.storage]
-    writes = (flow.accesses.write(s) for s in program.storing if s.target == operand.storage)
+    writes = (flow.accesses.write(s) for s in program.storing if s.memory.target == operand.storage)
     stored = sets.united([sets.graph(w.value, w.domain).range() for w in writes if w is not None])
     if stored is not None and not sets.graph(storage.index, sets.named(stored, None)).is_injective():
         message = f"{operand.storage} is to be kept between calls, but elements of {storage.buffer} hold several values"
@@ -108,7 +108,7 @@ def _scalars(program: Program, statement: Statement) -> list[str]:
 def _shared(flow: Flow, source: str) -> Iterator[Finding]:
     """The array and the loops that other statements must not share with those that pack an input."""
     program = flow.accesses.program
-    operand = next(kept for kept in program.kept if kept.source == source)
+    operand = next(kept for kept in program.calls.kept if kept.source == source)
     packs = packing(program, source)
     array = program.storages[source].buffer
     for storage in program.storages_in(array):
@@ -131,7 +131,7 @@ def _shared(flow: Flow, source: str) -> Iterator[Finding]:
 
 
 def _proven(program: Program) -> str:
-    names = ", ".join(operand.storage for operand in program.kept)
+    names = ", ".join(operand.storage for operand in program.calls.kept)
     return f"what is kept between calls is packed first, and stays as it is: {names}" if names else ""
 
 

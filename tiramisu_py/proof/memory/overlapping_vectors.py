@@ -46,7 +46,7 @@ def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
     for depth, number in enumerate(statement.loops):
         loop = flow.accesses.program.loops[number]
         if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap" and loop.tag.combine is None:
-            if statement.message is not None:
+            if statement.link.message is not None:
                 yield _message(statement, loop)
                 continue
             repeated = _repeated(flow, statement, depth, loop.tag.width)

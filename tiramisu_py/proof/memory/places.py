@@ -61,7 +61,7 @@ def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
     program = flow.accesses.program
     for statement in program.acting:
         if statement.stores:
-            yield statement, program.storages[statement.target], ""
+            yield statement, program.storages[statement.memory.target], ""
         for source in flow.accesses.sources(statement):
             yield statement, program.storage_for(statement, source), source
 
@@ -84,7 +84,7 @@ def _out_of_scope(flow: Flow, statement: Statement, storage: Storage, source: st
         who = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
         witness = replace(witness, params=params, reader=who)
     loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
-    does = "stores to" if storage.name == statement.target else "reads"
+    does = "stores to" if storage.name == statement.memory.target else "reads"
     where = f"outside of the loops ({loops}), each iteration of which has its own copy of {buffer.name}"
     repair = f"keep {storage.source} in a buffer of the whole call, or compute {statement.handle} inside these loops"
     inside = _moved_inside(program, statement, buffer.scope[-1]) or _fused(flow, statement, storage, source)
@@ -121,7 +121,7 @@ def _fused(flow: Flow, statement: Statement, storage: Storage, source: str) -> s
     kept = [
         sets.range_named(sets.relating(writer.prefix(depth), program.value_of(writer), writer.instances), None)
         for writer in program.with_this_loop(scope[-1])
-        if writer.target == storage.name
+        if writer.memory.target == storage.name
     ]
     if not kept or not needed.is_subset(sets.union_of(kept)):
         return ""  # in an iteration of its own
@@ -151,7 +151,7 @@ def _nonexistent(flow: Flow, sought: Key | None) -> Iterator[Finding]:
     term, and are merged into nothing.
     """
     for statement in flow.accesses.program.storing:
-        if statement.target in flow.accesses.partials and not statement.adds:
+        if statement.memory.target in flow.accesses.partials and not statement.adds:
             continue
         key = Key(_NO_VALUE, (work(statement),))
         write = flow.accesses.write(statement) if wanted(key, sought) else None

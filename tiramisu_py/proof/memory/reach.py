@@ -113,7 +113,7 @@ def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
     program = flow.accesses.program
     for statement in program.acting:
         if statement.stores:
-            yield statement, program.storages[statement.target], "stores to"
+            yield statement, program.storages[statement.memory.target], "stores to"
         for source in flow.accesses.sources(statement):
             yield statement, program.storage_for(statement, source), "reads"
 
@@ -127,7 +127,7 @@ def _fault(
     if buffer.memory is Memory.FILE and axes(program):
         words = f"{who}, which is in a file, in a function of ranks, whose files are not agreed on"
         return words, "keep its values in memory, or run the part with files as a function of its own on each rank"
-    if statement.transfer is not None and buffer.name in _ends(
+    if statement.link.transfer is not None and buffer.name in _ends(
         program, statement
     ):  # the host reads what its conditions name
         return _transferred(program, statement, buffer)
@@ -162,14 +162,14 @@ def _through_memory(program: Program, statement: Statement, buffer: Buffer) -> s
 
 def _devices_at(program: Program, transfer: Statement, buffer: Buffer) -> list[Device]:
     """The devices of the ends of a transfer that are in this buffer."""
-    assert transfer.transfer is not None
-    devices = transfer.transfer.source, transfer.transfer.target
+    assert transfer.link.transfer is not None
+    devices = transfer.link.transfer.source, transfer.link.transfer.target
     return [device for name, device in zip(_ends(program, transfer), devices, strict=True) if name == buffer.name]
 
 
 def _ends(program: Program, transfer: Statement) -> tuple[str, str]:
     """The buffers that a transfer copies from and to."""
-    return program.storage_for(transfer, transfer.source).buffer, program.storages[transfer.target].buffer
+    return program.storage_for(transfer, transfer.source).buffer, program.storages[transfer.memory.target].buffer
 
 
 def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer) -> tuple[str, str] | None:
@@ -207,7 +207,7 @@ def _on_both(program: Program, buffer: Buffer) -> str:
 
 
 def _transferred(program: Program, statement: Statement, buffer: Buffer) -> tuple[str, str] | None:
-    assert statement.transfer is not None
+    assert statement.link.transfer is not None
     who = f"the transfer {statement.name} copies {buffer.name}"
     if buffer.memory in (Memory.SHARED, Memory.REGISTER):
         return f"{who}, which is in {buffer.memory.value} memory: only its kernel reaches it", ""
@@ -216,9 +216,9 @@ def _transferred(program: Program, statement: Statement, buffer: Buffer) -> tupl
     if buffer.memory is Memory.HOST_MAPPED:
         remove = f"{program.algorithm.name}.remove({statement.name})"
         return f"{who}, which is host_mapped: every device addresses the one copy there is", remove
-    if statement.transfer.source == statement.transfer.target:
+    if statement.link.transfer.source == statement.link.transfer.target:
         return f"{who} from a memory to itself", f"{program.algorithm.name}.remove({statement.name})"
-    if buffer.memory is Memory.GPU and None in (statement.transfer.source, statement.transfer.target):
+    if buffer.memory is Memory.GPU and None in (statement.link.transfer.source, statement.link.transfer.target):
         advice = f"keep {buffer.name} in memory=tm.HOST"
         return f"{who} from or to the host, but {buffer.name} is in GPU memory alone", advice
     return None
@@ -266,7 +266,7 @@ def _register(
 
 def _all_have(program: Program, buffer: Buffer) -> bool:
     """Whether each thread has the results of trees in its own registers: started with a constant, merged by all."""
-    stored = [s for s in program.storing if program.storages[s.target].buffer == buffer.name]
+    stored = [s for s in program.storing if program.storages[s.memory.target].buffer == buffer.name]
     started = all(not s.loads for s in stored if s.role is not Role.MERGE)
     return started and any(s.role is Role.MERGE for s in stored)
 

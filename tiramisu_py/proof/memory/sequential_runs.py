@@ -70,7 +70,7 @@ def is_sequential(flow: Flow, home: Home) -> bool:
     accesses = _all(flow, home)
     if any(map(flow.exclusions.restricts, accesses)):
         return False
-    return all(s is None or s.message is None for s in (t.actor.statement for t in accesses))
+    return all(s is None or s.link.message is None for s in (t.actor.statement for t in accesses))
 
 
 def unserved_at(flow: Flow, home: Home, params: Mapping[str, int]) -> Unserved | None:

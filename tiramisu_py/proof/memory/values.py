@@ -144,7 +144,7 @@ def explained(flow: Flow, read: MemoryAccess, bad: isl.Set) -> Violation:
 
 
 def _is_transfer(write: MemoryAccess) -> bool:
-    return write.actor.statement is not None and write.actor.statement.transfer is not None
+    return write.actor.statement is not None and write.actor.statement.link.transfer is not None
 
 
 def _receives(write: MemoryAccess) -> bool:
@@ -155,7 +155,7 @@ def _asking(program: Program, spot: Spot) -> str:
     statement = spot.access.actor.statement
     if statement is None:
         return "the caller finds"
-    does = "sends" if statement.role is Role.SEND else "copies" if statement.transfer is not None else "reads"
+    does = "sends" if statement.role is Role.SEND else "copies" if statement.link.transfer is not None else "reads"
     return f"{reading(program, spot)} {does}"
 
 
@@ -170,8 +170,12 @@ def _not_brought(
     message = f"{asks} in {asked}, but it is only in {where}: no transfer brings it, {witness}"
     source, statement = (computed or there)[0], only.actor.statement
     repair = transfer_repair(flow, only, source)
-    if statement is not None and statement.transfer is not None and None not in (source, statement.transfer.source):
-        repair = f"{create_xfer(flow, only, source, statement.transfer.target)} in place of {statement.name}"
+    if (
+        statement is not None
+        and statement.link.transfer is not None
+        and None not in (source, statement.link.transfer.source)
+    ):
+        repair = f"{create_xfer(flow, only, source, statement.link.transfer.target)} in place of {statement.name}"
     return Violation("communication", message, witness, repair=repair)
 
 
@@ -287,7 +291,7 @@ def _own(program: Program) -> str:
 
 
 def _on_every_rank(program: Program) -> str:
-    own = [s for s in program.storing if s.message is None and s.combination is None]
+    own = [s for s in program.storing if s.link.message is None and s.link.combination is None]
     everywhere = [s.source for s in own if _is_on_all(program, s)]
     return f"every rank computes {', '.join(dict.fromkeys(everywhere))}" if everywhere else ""
 
@@ -295,7 +299,7 @@ def _on_every_rank(program: Program) -> str:
 def _is_on_all(program: Program, statement: Statement) -> bool:
     """Whether a computation has no loop over ranks of its own: each rank executes it (`program.ranks.spread`)."""
     loops = [program.loops[loop] for loop in statement.loops if program.loops[loop].is_rank]
-    return bool(program.rank_axes) and all(loop.added for loop in loops)
+    return bool(program.ranks.axes) and all(loop.added for loop in loops)
 
 
 SENTENCES = (

@@ -106,7 +106,7 @@ def _arrays(program: Program, statement: Statement) -> Iterator[_Passed]:
     varying = ("",) * stage.each + source.iterators[stage.each :]
     own = f"{source.name}[{', '.join(source.iterators)}]"
     for name, _ in call.stage.stored:
-        yield _Passed(program, statement, name, own, program.storages[statement.target], varying)
+        yield _Passed(program, statement, name, own, program.storages[statement.memory.target], varying)
 
 
 class _Passed:
@@ -209,7 +209,7 @@ def _elsewhere(program: Program, statement: Statement) -> Iterator[Finding]:
     updated = _called(statement).updated
     if updated is None:
         return
-    before, after = program.storage_for(statement, updated.source), program.storages[statement.target]
+    before, after = program.storage_for(statement, updated.source), program.storages[statement.memory.target]
     if not (program.in_scope(statement, before) and program.in_scope(statement, after)):
         return  # refused by itself
     value = program.value_of(statement)

@@ -79,10 +79,10 @@ def _mask(loop: Loop) -> str:
 def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
     """Why the iterations of a statement past the end of a loop cannot be run; "" where they may be."""
     program = flow.accesses.program
-    buffer = program.buffers[program.storages[statement.target].buffer]
-    if program.runs_on_ranks or statement.message is not None:
+    buffer = program.buffers[program.storages[statement.memory.target].buffer]
+    if program.runs_on_ranks or statement.link.message is not None:
         return "each rank computes only its own part"
-    if statement.transfer is not None or buffer.memory not in (Memory.HOST, Memory.REGISTER):
+    if statement.link.transfer is not None or buffer.memory not in (Memory.HOST, Memory.REGISTER):
         return f"{buffer.name} is not in the host's memory alone"
     if statement.role not in (Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY):
         return "it combines partial results, all of which must exist"

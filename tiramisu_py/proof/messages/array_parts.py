@@ -19,12 +19,12 @@ from tiramisu_py.sets import smallest
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Everything that is dealt to no rank, or to ranks in two ways."""
     program = flow.accesses.program
-    if not program.is_spread:
+    if not program.ranks.is_spread:
         return
     yield from _varying(program)
     for statement in program.statements.values():
         yield from _two_axes(program, statement)
-    for source in program.distributions:
+    for source in program.ranks.distributions:
         yield from _misdealt(program, source)
     for source in program.algorithm.outputs:
         yield from _unheld(flow, source)
@@ -74,7 +74,7 @@ def _nowhere(source: str) -> Witness:
 def _misdealt(program: Program, source: str) -> Iterator[Finding]:
     """Arrays that are dealt out along a dimension which they do not have (any more)."""
     count = len(program.buffers[program.storages[source].buffer].extents)
-    for spread in program.distributions[source].axes:
+    for spread in program.ranks.distributions[source].axes:
         if isinstance(spread, Dealt | Pieces | OwnBlock) and spread.dim >= count:
             message = f"{source} is dealt out along its dimension {spread.dim}, but its array has {count} dimensions"
             repair = f"{source}.distribute_array after {source}.store_in"
@@ -84,7 +84,7 @@ def _misdealt(program: Program, source: str) -> Iterator[Finding]:
 def _unheld(flow: Flow, source: str) -> Iterator[Finding]:
     """Values of an output that would be in the array of a rank that does not exist."""
     program = flow.accesses.program
-    if source not in program.distributions:
+    if source not in program.ranks.distributions:
         return
     exits = [r for r in flow.accesses.of_buffer(program.storages[source].buffer) if not r.is_write]
     every, ranks = flow.accesses.values.domain(source), told_ranks(program)
@@ -109,11 +109,11 @@ def _one_array(program: Program) -> Iterator[Finding]:
         if source in program.storages:
             buffer = program.storages[source].buffer
             other = seen.setdefault(buffer, source)
-            if program.distributions.get(source) != program.distributions.get(other):
+            if program.ranks.distributions.get(source) != program.ranks.distributions.get(other):
                 message = f"{other} and {source} are in one array, {buffer}, but are not held by ranks in the same way"
                 repair = f"distribute {source} as {other}, or keep it in an array of its own"
                 yield Finding.of(Key("array", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
-            elif source in program.distributions and not sets.is_identity(program.storages[source].index):
+            elif source in program.ranks.distributions and not sets.is_identity(program.storages[source].index):
                 message = (
                     f"{source} is held by ranks in parts, but its layout in {buffer} is not that of its indices: a "
                     "part is a block of the plain indices"

@@ -52,7 +52,7 @@ def _alone(one: Collective) -> Iterator[Violation]:
     if not one.is_whole:
         yield _cut(one)
         return
-    if any(half.message is None or half.message.asynchronous for half in (one.send, one.receive)):
+    if any(half.link.message is None or half.link.message.asynchronous for half in (one.send, one.receive)):
         yield Violation("order", f"{one.name} is collective, and has a half that does not block", Witness({}))
         return
     yield from _apart(one)
@@ -100,7 +100,7 @@ def _places(one: Collective, half: Statement) -> isl.Map:
     """``instance -> [rank, call, place]`` of what a half takes or stores, with the place on its rank."""
     program = one.program
     stored = half.receives
-    storage = program.storages[half.target] if stored else program.storage_for(half, half.source)
+    storage = program.storages[half.memory.target] if stored else program.storage_for(half, half.source)
     place = program.place(half, storage, program.value_of(half), stored)
     key = sets.joined(program.rank_of(half), one.call_of(half))
     return sets.range_named(sets.graph(sets.joined(key, sets.renamed(place, None)), executed(program, half)), None)
@@ -108,7 +108,7 @@ def _places(one: Collective, half: Statement) -> isl.Map:
 
 def _overlapping(one: Collective) -> Iterator[Violation]:
     program, send, receive = one.program, one.send, one.receive
-    loaded, stored = program.storage_for(send, send.source), program.storages[receive.target]
+    loaded, stored = program.storage_for(send, send.source), program.storages[receive.memory.target]
     if loaded.buffer != stored.buffer:
         return
     taken, kept = _places(one, send), _places(one, receive)

@@ -110,7 +110,7 @@ def _others(program: Program, call: Statement) -> isl.Map:
     """``event -> event`` of the same call on all other ranks."""
     here = events(program, call)
     space = here.get_space()
-    same = sets.graph(sets.function(space, None, sets.variables(space)[program.rank_axes :]), here)
+    same = sets.graph(sets.function(space, None, sets.variables(space)[program.ranks.axes :]), here)
     return same.apply_range(same.reverse()).subtract(sets.graph(sets.identity(space)))
 
 
@@ -129,7 +129,7 @@ def _search(order: Needs, budget: int) -> tuple[Violation | None, bool]:
         stuck = order.stuck(params)
         if stuck:
             return _deadlock(order.program, stuck, params), True
-    return None, not order.program.window
+    return None, not order.program.ranks.window
 
 
 def _not_known(order: Needs) -> Violation:
@@ -178,15 +178,15 @@ def _cycle(stuck: list[Stuck]) -> list[Stuck]:
 
 def _act_words(program: Program, one: Stuck) -> str:
     statement = program.statements[one.act[0]]
-    if statement.message is not None and statement.message.collective:
-        return statement.message.exchange
+    if statement.link.message is not None and statement.link.message.collective:
+        return statement.link.message.exchange
     return statement.handle
 
 
 def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None:
     """The first value of the message that a rank waits in; None in a wait, or in a call of all ranks."""
     statement, event = program.statements[one.act[0]], one.act[1]
-    if statement.message is None or statement.message.collective:
+    if statement.link.message is None or statement.link.message.collective:
         return None
     frame = event_of(program, statement)
     there = sets.preimage(smallest.singleton(frame.get_space().range(), event), frame)
@@ -198,18 +198,18 @@ def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None
 
 
 def _impossible(program: Program) -> str:
-    if all(statement.message is None for statement in program.acting):
+    if all(statement.link.message is None for statement in program.acting):
         return ""
     return f"no deadlock is possible {_on_ranks(program)}, whether or not MPI buffers messages"
 
 
 def _on_ranks(program: Program) -> str:
     """The number of ranks in words: constants, or any number."""
-    if told_ranks(program).unnumbered or program.ranks is None:
+    if told_ranks(program).unnumbered or program.ranks.everyone is None:
         return "on any number of ranks"
-    if relevant_params([program.ranks], program.context):
+    if relevant_params([program.ranks.everyone], program.context):
         return "on any number of ranks"
-    extents = [1 + (sets.largest_value(program.ranks, axis) or 0) for axis in range(program.rank_axes)]
+    extents = [1 + (sets.largest_value(program.ranks.everyone, axis) or 0) for axis in range(program.ranks.axes)]
     if len(extents) == 1:
         return f"on {extents[0]} rank{'s' if extents[0] != 1 else ''}"
     return f"on a grid of {' x '.join(map(str, extents))} ranks"

@@ -49,10 +49,10 @@ class ExchangeHalves:
         """The instances of each half that run on a rank of the grid, with a peer there."""
         found = {}
         for half in self.halves:
-            assert half.message is not None and self.program.ranks is not None
+            assert half.link.message is not None and self.program.ranks.everyone is not None
             here = executed(self.program, half)
-            for rank in (self.program.rank_of(half), half.message.peer):
-                there = sets.preimage(self.program.ranks, rank)
+            for rank in (self.program.rank_of(half), half.link.message.peer):
+                there = sets.preimage(self.program.ranks.everyone, rank)
                 if not here.is_subset(there):  # the grid may have many pieces
                     here = here.intersect(there)
             found[half.name] = here
@@ -60,9 +60,9 @@ class ExchangeHalves:
 
     def channel(self, half: Statement) -> isl.MultiAff:
         """``instance -> [rank that sends, rank that receives]``."""
-        assert half.message is not None
+        assert half.link.message is not None
         here = self.program.rank_of(half)
-        return sets.joined(half.message.peer, here) if half.receives else sets.joined(here, half.message.peer)
+        return sets.joined(half.link.message.peer, here) if half.receives else sets.joined(here, half.link.message.peer)
 
     @cached_property
     def same_value(self) -> Pairs:
@@ -167,8 +167,8 @@ def exchanges(flow: Flow) -> tuple[ExchangeHalves, ...]:
 
 
 def _exchanges(program: Program) -> Iterator[ExchangeHalves]:
-    halves = [s for s in program.statements.values() if s.message is not None]
-    for name in dict.fromkeys(half.message.exchange for half in halves if half.message is not None):
-        mine = [half for half in halves if half.message is not None and half.message.exchange == name]
+    halves = [s for s in program.statements.values() if s.link.message is not None]
+    for name in dict.fromkeys(half.link.message.exchange for half in halves if half.link.message is not None):
+        mine = [half for half in halves if half.link.message is not None and half.link.message.exchange == name]
         sends = tuple(half for half in mine if half.role is Role.SEND)
         yield ExchangeHalves(program, name, sends, tuple(half for half in mine if half.role is not Role.SEND))

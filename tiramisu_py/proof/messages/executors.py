@@ -24,7 +24,7 @@ _COMPUTED, _DONE, _PEERLESS, _OTHER_GRID = "computed", "done", "without a peer",
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every statement on a rank that does not exist, and every message to or from such a rank."""
     program = flow.accesses.program
-    if not program.rank_axes:
+    if not program.ranks.axes:
         return
     every = list(program.statements.values())
     homeless = [s for s in every if _is_homeless(program, s)] if sought is None else []
@@ -43,16 +43,16 @@ def _of(program: Program, statement: Statement, sought: Key | None) -> Iterator[
         bad = _without_rank(program, statement)
         if not bad.is_empty():
             yield Finding(key, partial(_no_executor, program, statement, bad))
-    if statement.message is not None and not has_full_peers(program, statement):
+    if statement.link.message is not None and not has_full_peers(program, statement):
         yield Finding(Key(_OTHER_GRID, task(statement)), partial(_peers_of_other_grid, program, statement))
-    elif statement.message is not None and wanted(Key(_PEERLESS, task(statement)), sought):
+    elif statement.link.message is not None and wanted(Key(_PEERLESS, task(statement)), sought):
         bad = _without_peer(program, statement)
         if not bad.is_empty():
             yield Finding(Key(_PEERLESS, task(statement)), partial(_no_peer, program, statement, bad))
 
 
 def _computes(statement: Statement) -> bool:
-    return statement.stores and statement.message is None
+    return statement.stores and statement.link.message is None
 
 
 def _is_homeless(program: Program, statement: Statement) -> bool:
@@ -62,23 +62,23 @@ def _is_homeless(program: Program, statement: Statement) -> bool:
 
 def _without_rank(program: Program, statement: Statement) -> isl.Set:
     """The instances on ranks that are not in the process grid."""
-    assert program.ranks is not None
-    return executed(program, statement).subtract(sets.preimage(program.ranks, program.rank_of(statement)))
+    assert program.ranks.everyone is not None
+    return executed(program, statement).subtract(sets.preimage(program.ranks.everyone, program.rank_of(statement)))
 
 
 def _without_peer(program: Program, half: Statement) -> isl.Set:
     """The instances on a rank of the grid whose peer is not in the grid."""
-    assert program.ranks is not None and half.message is not None
+    assert program.ranks.everyone is not None and half.link.message is not None
     here = executed(program, half).subtract(_without_rank(program, half))
-    return here.subtract(sets.preimage(program.ranks, half.message.peer))
+    return here.subtract(sets.preimage(program.ranks.everyone, half.link.message.peer))
 
 
 # -- in words
 
 
 def _peers_of_other_grid(program: Program, half: Statement) -> Violation:
-    assert half.message is not None
-    given, axes = sets.out_size(half.message.peer), program.rank_axes
+    assert half.link.message is not None
+    given, axes = sets.out_size(half.link.message.peer), program.ranks.axes
     argument = "source" if half.receives else "to"
     message = (
         f"{half.handle} names its peer by {given} coordinate{'s' if given > 1 else ''}, and the process grid has "
@@ -94,15 +94,15 @@ def _no_executor(program: Program, statement: Statement, bad: isl.Set) -> Violat
     what, named = _doing(program, statement, instance, params)
     witness = Witness(params, None, named)
     message = f"{what} runs on {rank_words(rank)}, which does not exist: {_grid_words(program, params)}, {witness}"
-    kind = "communication" if statement.message is not None else "bounds"
+    kind = "communication" if statement.link.message is not None else "bounds"
     return Violation(kind, message, witness, repair=_advice(rank))
 
 
 def _no_peer(program: Program, half: Statement, bad: isl.Set) -> Violation:
-    assert half.message is not None
+    assert half.link.message is not None
     params, instance = soonest(program, half, bad)
     rank = smallest.evaluated(program.rank_of(half), instance, params)
-    peer = smallest.evaluated(half.message.peer, instance, params)
+    peer = smallest.evaluated(half.link.message.peer, instance, params)
     _, named = _doing(program, half, instance, params)
     witness = Witness(params, None, named) if half.receives else Witness(params, named, None)
     does, preposition = ("receives", "from") if half.receives else ("sends", "to")
@@ -119,17 +119,17 @@ def _doing(
     if not statement.acts:
         return statement.name, (statement.name, instance)
     named = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
-    if statement.message is not None:
+    if statement.link.message is not None:
         return f"{statement.handle} of {words(named)}", named
     return words(named), named
 
 
 def _grid_words(program: Program, params: dict[str, int]) -> str:
     """The extents of the process grid at given parameters."""
-    assert program.ranks is not None
-    found = sets.fixed(program.ranks, params)
+    assert program.ranks.everyone is not None
+    found = sets.fixed(program.ranks.everyone, params)
     extents = []
-    for axis in range(program.rank_axes):
+    for axis in range(program.ranks.axes):
         along = sets.interval(found, axis)
         extents.append(0 if along is None else along[1] + 1)
     if len(extents) == 1:

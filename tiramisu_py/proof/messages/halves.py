@@ -24,8 +24,8 @@ def task(statement: Statement) -> tuple[Hashable, ...]:
 
     It is known by its exchange, by what it computes, or by its name if it does neither.
     """
-    if statement.message is not None:
-        return (statement.role, statement.message.exchange)
+    if statement.link.message is not None:
+        return (statement.role, statement.link.message.exchange)
     return (statement.role, statement.source, "" if statement.acts else statement.name)
 
 
@@ -75,7 +75,7 @@ def static_times(program: Program, statement: Statement) -> list[int | None]:
 
 def earlier(program: Program, a: Statement, b: Statement, *, one_rank: bool) -> isl.Map:
     """``event of a -> event of b`` with the first before the second in local time, on one rank or on any two."""
-    axes = program.rank_axes
+    axes = program.ranks.axes
     space = event_of(program, a).get_space().range()
     other = event_of(program, b).get_space().range()
     alike = isl.Map.universe(space.map_from_domain_and_range(other))
@@ -100,15 +100,15 @@ def soonest(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[
 
 def has_full_peers(program: Program, half: Statement) -> bool:
     """Whether a half names its peer by as many coordinates as the process grid has axes."""
-    assert half.message is not None
-    return sets.out_size(half.message.peer) == program.rank_axes
+    assert half.link.message is not None
+    return sets.out_size(half.link.message.peer) == program.ranks.axes
 
 
 def element_of(
     program: Program, half: Statement, instance: tuple[int, ...], params: dict[str, int]
 ) -> tuple[Named, tuple[int, ...], tuple[int, ...]]:
     """The value that an instance of a half sends or receives, its rank, and the rank at the other end."""
-    assert half.message is not None
+    assert half.link.message is not None
     value = smallest.evaluated(program.value_of(half), instance, params)
     rank = smallest.evaluated(program.rank_of(half), instance, params)
-    return (half.source, value), rank, smallest.evaluated(half.message.peer, instance, params)
+    return (half.source, value), rank, smallest.evaluated(half.link.message.peer, instance, params)

@@ -178,7 +178,7 @@ def _sized(exchange: ExchangeHalves, mine: str, theirs: str, there: isl.Map, sev
 
 
 def _meet(program: Program) -> str:
-    talking = ", ".join(dict.fromkeys(s.message.exchange for s in program.acting if s.message is not None))
+    talking = ", ".join(dict.fromkeys(s.link.message.exchange for s in program.acting if s.link.message is not None))
     return f"every message of {talking} meets its receive, with the same values in the same order" if talking else ""
 
 
@@ -221,7 +221,7 @@ def _tally(
 def _too_few(
     exchange: ExchangeHalves, key: tuple[int, ...], sent: int, received: int, params: dict[str, int]
 ) -> Violation:
-    axes, half = exchange.program.rank_axes, exchange.sends[0]
+    axes, half = exchange.program.ranks.axes, exchange.sends[0]
     sender, receiver, named = key[:axes], key[axes : 2 * axes], (half.source, key[2 * axes :])
     witness = Witness(params, named, None) if sent > received else Witness(params, None, named)
     message = (
@@ -246,7 +246,7 @@ def crossed(exchange: ExchangeHalves) -> list[Violation]:
     moved, before, after = _moved(exchange, exchange.meeting)
     if moved is None:
         return []
-    channel = 2 * exchange.program.rank_axes
+    channel = 2 * exchange.program.ranks.axes
     sent = sets.equal_prefix(isl.Map.lex_lt(moved.get_space().domain()), channel)
     bad = sent.apply_domain(moved).apply_range(moved).intersect(isl.Map.lex_ge(moved.get_space().range()))
     return [] if bad.is_empty() else [_crossed(exchange, moved, before, after, bad)]
@@ -293,7 +293,7 @@ def _crossed(
     other = smallest.first(smallest.at(smallest.singleton(fixed.get_space().domain(), one), {}).apply(fixed))
     found = [_received(exchange, after, key, params) for key in (one, other)]
     (first, event, receive), (second, next_event, _) = found
-    sender, receiver = one[: program.rank_axes], one[program.rank_axes : 2 * program.rank_axes]
+    sender, receiver = one[: program.ranks.axes], one[program.ranks.axes : 2 * program.ranks.axes]
     send = exchange.sends[0].handle
     witness = Witness(params, first, second)
     order = f"{words(first)} before {words(second)}"

@@ -26,7 +26,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, on_that_rank, ra
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Messages to several ranks at a time, and persistent requests that would be for several messages."""
     for half in flow.accesses.program.acting:
-        if half.message is not None and not half.message.collective:
+        if half.link.message is not None and not half.link.message.collective:
             found = (f for f in _of(flow.accesses.program, half) if wanted(f.key, sought))
             yield from islice(found, 1)
 
@@ -36,7 +36,7 @@ def _of(program: Program, half: Statement) -> Iterator[Finding]:
     several = _several(program, half)
     if not several.is_empty():
         yield Finding(Key("several ranks", (half.name,)), partial(_to_several, program, half, several))
-    if half.message is not None and half.message.persistent:
+    if half.link.message is not None and half.link.message.persistent:
         changing = _changing(program, half)
         if not changing.is_empty():
             yield Finding(Key("several messages", (half.name,)), partial(_not_the_same, program, half, changing))
@@ -47,9 +47,9 @@ def _of(program: Program, half: Statement) -> Iterator[Finding]:
 
 def _several(program: Program, half: Statement) -> isl.Set:
     """The elements of messages that are for several ranks."""
-    assert half.message is not None
+    assert half.link.message is not None
     message = _on_rank(program, half, outside(program, half))
-    peer = sets.graph(sets.renamed(half.message.peer, None), executed(program, half))
+    peer = sets.graph(sets.renamed(half.link.message.peer, None), executed(program, half))
     peers = message.reverse().apply_range(peer)
     first = peers.lexmin()
     return message.apply_range(peers.subtract(first).domain().identity()).domain()
@@ -57,7 +57,7 @@ def _several(program: Program, half: Statement) -> isl.Set:
 
 def _on_rank(program: Program, half: Statement, of: isl.Map) -> isl.Map:
     """The relation `of`, with the executing rank added to its range if the program is spread."""
-    if not program.is_spread:
+    if not program.ranks.is_spread:
         return of
     return of.flat_range_product(sets.graph(program.rank_of(half), executed(program, half)))
 
@@ -79,8 +79,8 @@ def _to_several(program: Program, half: Statement, several: isl.Set) -> Violatio
 
 def _changing(program: Program, half: Statement) -> isl.Set:
     """The elements of messages whose request is used for other elements, or another rank, at another time."""
-    assert half.message is not None
-    storage = program.storage_for(half, half.source) if half.stores is False else program.storages[half.target]
+    assert half.link.message is not None
+    storage = program.storage_for(half, half.source) if half.stores is False else program.storages[half.memory.target]
     instances = executed(program, half)
     if program.buffers[storage.buffer].scope:
         return instances
@@ -88,7 +88,7 @@ def _changing(program: Program, half: Statement) -> isl.Set:
     depth = program.host_depth(half)
     forms = sets.outputs(half.coords)[depth:]
     bulk = [form for form, loop in zip(forms, half.loops[depth:], strict=True) if not program.loops[loop].is_rank]
-    what = [*sets.outputs(_element(program, half, storage)), *sets.outputs(half.message.peer), *bulk]
+    what = [*sets.outputs(_element(program, half, storage)), *sets.outputs(half.link.message.peer), *bulk]
     elements = message.reverse().apply_range(sets.graph(sets.function(half.frame, None, what), instances))
     request = message.reverse().apply_range(_on_rank(program, half, message.apply_range(slots(program, half))))
     of_request = request.reverse().apply_range(elements)

@@ -51,13 +51,13 @@ def _mistaken(flow: Flow, half: Statement, again: isl.Map, sought: Key | None) -
 
 
 def _chosen(happens: Happens) -> list[Statement]:
-    return [half for half in happens.messages if half.message is not None and half.message.slots is not None]
+    return [half for half in happens.messages if half.link.message is not None and half.link.message.slots is not None]
 
 
 def _again(happens: Happens, half: Statement) -> isl.Map:
     """``time -> later time on the same rank`` of messages that use one request."""
-    assert half.message is not None and half.message.slots is not None
-    used = happens.times(half).reverse().apply_range(sets.graph(half.message.slots))
+    assert half.link.message is not None and half.link.message.slots is not None
+    used = happens.times(half).reverse().apply_range(sets.graph(half.link.message.slots))
     return used.apply_range(used.reverse()).intersect(happens.later).coalesce()
 
 

@@ -133,7 +133,7 @@ class Trial:
 
     def _acts(self, acting: Sequence[Statement]) -> dict[tuple[int, ...], list[Act]]:
         """The acts of each rank, in the order of its time."""
-        axes = self.program.rank_axes
+        axes = self.program.ranks.axes
         timed: dict[tuple[int, ...], list[tuple[tuple[int, ...], Act]]] = {}
         for statement in acting:
             template = static_times(self.program, statement)
@@ -144,17 +144,17 @@ class Trial:
         return {rank: [act for _, act in sorted(found)] for rank, found in sorted(timed.items())}
 
     def _rank(self, act: Act) -> tuple[int, ...]:
-        return act[1][: self.program.rank_axes]
+        return act[1][: self.program.ranks.axes]
 
     def _missing(self, act: Act, begun: set[Act]) -> Act | None:
         """An act that has not begun, but must have before this one is complete; None if there is none."""
         statement = self.program.statements[act[0]]
         if act[0] in self.calls:
             return next((other for other in self.others.get(act, ()) if other not in begun), None)
-        if statement.message is None:
+        if statement.link.message is None:
             halves = [half for half in self.waits.get(act, ()) if half in begun]
         else:
-            halves = [] if statement.message.asynchronous else [act]
+            halves = [] if statement.link.message.asynchronous else [act]
         for half in halves:
             if waits_for_peer(self.program.statements[half[0]]) and self.partner[half] not in begun:
                 return self.partner[half]
@@ -163,5 +163,5 @@ class Trial:
 
 def waits_for_peer(half: Statement) -> bool:
     """Whether a half may be complete only when its peer has begun: all halves but sends in buffered mode."""
-    assert half.message is not None
-    return half.receives or half.message.mode is not SendMode.BUFFERED
+    assert half.link.message is not None
+    return half.receives or half.link.message.mode is not SendMode.BUFFERED

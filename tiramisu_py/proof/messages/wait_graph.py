@@ -47,7 +47,7 @@ class Needs:
     def waits(self) -> tuple[Statement, ...]:
         """The waits for halves."""
         found = (s for s in self.program.statements.values() if s.role is Role.WAIT)
-        return tuple(s for s in found if any(half.message is not None for half in self.program.awaited(s)))
+        return tuple(s for s in found if any(half.link.message is not None for half in self.program.awaited(s)))
 
     @cached_property
     def acting(self) -> tuple[Statement, ...]:
@@ -60,7 +60,7 @@ class Needs:
         found: Pairs = {}
         for wait in self.waits:
             for half in self.program.awaited(wait):
-                if half.message is not None and half.message.asynchronous:
+                if half.link.message is not None and half.link.message.asynchronous:
                     named = _named(self.program, wait, half)
                     later = earlier(self.program, half, wait, one_rank=True)
                     found[half.name, wait.name] = named.intersect(later).coalesce()
@@ -79,10 +79,10 @@ class Needs:
     def _ends(self, mine: str, needed: isl.Map) -> Iterator[tuple[str, isl.Map]]:
         """The statements at which a half is complete, each with ``half at the other end -> its event``."""
         half = self.program.statements[mine]
-        assert half.message is not None
+        assert half.link.message is not None
         if not waits_for_peer(half):
             return
-        if not half.message.asynchronous:
+        if not half.link.message.asynchronous:
             yield mine, needed
             return
         for (name, wait), relation in self.awaited.items():
@@ -112,9 +112,9 @@ class Needs:
         return next((found for parts in self._partitions() if (found := self._ranking(parts)) is not None), None)
 
     def _partitions(self) -> Iterator[list[isl.Set]]:
-        space = sets.sized_frame(self.program.algorithm.param_space, None, self.program.rank_axes)
+        space = sets.sized_frame(self.program.algorithm.param_space, None, self.program.ranks.axes)
         yield [sets.universe(space)]
-        if self.program.window:
+        if self.program.ranks.window:
             return  # the parity of a rank in the window is not that of its number
         halves = [
             [sets.within(sets.modulo(variable, 2), parity, parity + 1) for parity in range(2)]
@@ -136,8 +136,8 @@ class Needs:
         every = isl.UnionSet.empty(self.program.algorithm.param_space.params())
         for statement in self.acting:
             every = every.union(isl.UnionSet.from_set(events(self.program, statement)))
-        edges = sets.without_union_params(edges, self.program.window)
-        every = sets.without_union_params(every.apply(nodes), self.program.window)
+        edges = sets.without_union_params(edges, self.program.ranks.window)
+        every = sets.without_union_params(every.apply(nodes), self.program.ranks.window)
         constraints = isl.ScheduleConstraints.on_domain(every).set_validity(_without_implied(edges))
         try:
             time = constraints.compute_schedule().get_map()
@@ -168,7 +168,9 @@ class Needs:
         for exchange in self.exchanges:
             for (send, receive), pairs in exchange.messages.items():
                 both = [self.program.statements[name] for name in (send, receive)]
-                if all(waits_for_peer(h) and h.message is not None and not h.message.asynchronous for h in both):
+                if all(
+                    waits_for_peer(h) and h.link.message is not None and not h.link.message.asynchronous for h in both
+                ):
                     found[receive, send] = pairs.reverse()
         return found
 
@@ -192,7 +194,7 @@ class Needs:
 
     def _call(self, statement: Statement, here: isl.Set) -> isl.Map:
         """``event -> node`` of a call: one for all ranks that take part together."""
-        axes = self.program.rank_axes
+        axes = self.program.ranks.axes
         alike = isl.Map.universe(here.get_space().map_from_set())
         calls = self.calls[statement.name]
         kept = [d >= axes or calls.is_subset(sets.equal_at(alike, d)) for d in range(sets.size(here))]
@@ -213,7 +215,9 @@ class Needs:
     def is_small(self) -> bool:
         """Whether nothing depends on parameters, and a run is short."""
         params = next(small_params(self.program.context, self.relevant), None)
-        return not self.program.window and not self.relevant and (params is None or self.size(params) <= MOST_OF_ALL)
+        return (
+            not self.program.ranks.window and not self.relevant and (params is None or self.size(params) <= MOST_OF_ALL)
+        )
 
     def size(self, params: dict[str, int]) -> int:
         """How many messages and waits there are at given sizes."""
@@ -252,7 +256,7 @@ def _between(edge: isl.Map) -> tuple[str, str]:
 
 def _named(program: Program, wait: Statement, half: Statement) -> isl.Map:
     """``event of a half -> event of a wait`` that names it, on the same rank."""
-    assert wait.waits is not None
+    assert wait.link.waits is not None
     told = program.told_apart(wait, half)
     rank = sets.outputs(program.rank_of(half))
     mine = sets.function(half.frame, None, [*rank, *told])

@@ -201,7 +201,7 @@ def _by_executors(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
     """Partial results that ranks combine; those of the threads of a block have an order that is always the same."""
     statement = merge.actor.statement
     assert statement is not None
-    if merge.role is not Role.MERGE or statement.combination is None or not statement.combination.axes:
+    if merge.role is not Role.MERGE or statement.link.combination is None or not statement.link.combination.axes:
         return
     for pairs in combined_apart(chains, merge):
         yield replace(_of_ranks(chains.flow.accesses.program, statement), pairs=pairs)
@@ -212,7 +212,7 @@ def _by_threads(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
     """Trees of several threads of a block that merge into one element, with no barrier between them."""
     statement, flow = merge.actor.statement, chains.flow
     assert statement is not None
-    if merge.role is not Role.MERGE or statement.combination is None or merge.buffer.memory is Memory.REGISTER:
+    if merge.role is not Role.MERGE or statement.link.combination is None or merge.buffer.memory is Memory.REGISTER:
         return
     nests = nests_by_statement(flow)
     nest = nests.get(merge.actor.name)
@@ -230,8 +230,8 @@ def _by_threads(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
 
 def _of_ranks(program: Program, merge: Statement) -> Cause:
     """The effect of the combination of ranks on the bits: a tree of their numbers is the same for the same ranks."""
-    assert merge.combination is not None
-    if not merge.combination.tree:
+    assert merge.link.combination is not None
+    if not merge.link.combination.tree:
         what = "MPI combines the partial results of ranks in an order of its own"
         repair = f"use combine=tm.TREE for the loop over ranks of {merge.handle}"
         return Cause(Determinism.NOT_GUARANTEED, what, repair)
@@ -293,7 +293,7 @@ def _asked(least: Determinism) -> str:
 
 def _of_machine(program: Program) -> tuple[str, ...]:
     """The parameters that stand for the number of ranks, or for the part of one."""
-    found = [e.name for extent in program.grid for e in walk(extent) if isinstance(e, Param)]
+    found = [e.name for extent in program.ranks.grid for e in walk(extent) if isinstance(e, Param)]
     return tuple(dict.fromkeys([*found, *told_ranks(program).bounds]))
 
 

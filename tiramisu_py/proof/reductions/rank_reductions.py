@@ -40,10 +40,10 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 
 
 def _of_combination(program: Program, met: Statement) -> Iterator[Finding]:
-    assert met.combination is not None
-    update, source = program.statements[met.combination.of], program.algorithm.source(met.source)
+    assert met.link.combination is not None
+    update, source = program.statements[met.link.combination.of], program.algorithm.source(met.source)
     loops = combined_loops(program, update)
-    why = not_combined(source, met.combination.tree) if isinstance(source, Computation) else ""
+    why = not_combined(source, met.link.combination.tree) if isinstance(source, Computation) else ""
     if why and loops:
         loop = program.loops[next(iter(loops.values()))].name
         yield fault("reduction", "operator", update, f"{update.handle}: {why}", f"keep loop {loop} on one rank")
@@ -58,10 +58,10 @@ def _of_combination(program: Program, met: Statement) -> Iterator[Finding]:
 
 def _missing(program: Program, met: Statement) -> isl.Map:
     """``instance -> rank`` of the ranks on its line that do not execute the same instance of a combination."""
-    assert met.combination is not None and program.ranks is not None
-    ranks = sets.variables(program.ranks.get_space())
-    line = [rank for axis, rank in enumerate(ranks) if axis not in met.combination.axes]
-    on = sets.graph(sets.function(program.ranks.get_space(), None, line), program.ranks)
+    assert met.link.combination is not None and program.ranks.everyone is not None
+    ranks = sets.variables(program.ranks.everyone.get_space())
+    line = [rank for axis, rank in enumerate(ranks) if axis not in met.link.combination.axes]
+    on = sets.graph(sets.function(program.ranks.everyone.get_space(), None, line), program.ranks.everyone)
     instances = met.instances.intersect_params(program.context.params())
     here = sets.graph(program.rank_of(met), instances)
     return here.apply_range(on).apply_range(on.reverse()).subtract(meetings(program, met).apply_range(here))

@@ -122,7 +122,7 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
 def _copies_on_threads(chains: Chains, wrong: Miscount) -> str:
     """The repair of a value that is started in each iteration of a loop of its own: each thread has a copy."""
     program, start = chains.flow.accesses.program, wrong.access.actor.statement
-    if start is None or start.role is not Role.INIT or start.combination is not None:
+    if start is None or start.role is not Role.INIT or start.link.combination is not None:
         return ""
     point, coords = sets.outputs(start.point), sets.outputs(start.coords)
     for axis in range(sets.size(start.frame)):
@@ -392,8 +392,8 @@ def _combining_loop(flow: Flow, read: MemoryAccess, late: list[Candidate]) -> st
     program, reader = flow.accesses.program, read.actor.statement
     merged = {c.write.actor.statement.source for c in late if c.write.role is Role.MERGE and c.write.actor.statement}
     for statement in program.statements.values() if reader is not None and merged else ():
-        if statement.calls_ranks and statement.combination is not None and statement.source in merged:
-            update = program.statements[statement.combination.of]
+        if statement.calls_ranks and statement.link.combination is not None and statement.source in merged:
+            update = program.statements[statement.link.combination.of]
             loops = [loop for loop in combined_loops(program, update).values() if reader and loop in reader.loops]
             if loops:
                 return program.loops[loops[0]].name

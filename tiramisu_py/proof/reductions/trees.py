@@ -40,7 +40,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 
 
 def _violations(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
-    if is_tree(nest.program, statement) and statement.target not in flow.accesses.partials:
+    if is_tree(nest.program, statement) and statement.memory.target not in flow.accesses.partials:
         yield from _not_one_element(flow, nest, statement)
     if statement.role is Role.MERGE and meeting_threads(nest, statement):
         several = isinstance(flow.accesses.program.algorithm.source(statement.source).dtype, TupleType)
@@ -119,8 +119,8 @@ def _merged_at_once(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[
 
 def _updating(flow: Flow, merge: Statement) -> str:
     """The update whose partial results are merged, as the user writes it."""
-    assert merge.combination is not None
-    return flow.accesses.program.statements[merge.combination.of].handle
+    assert merge.link.combination is not None
+    return flow.accesses.program.statements[merge.link.combination.of].handle
 
 
 def _does(merged: Spot, other: Spot) -> str:
@@ -153,7 +153,7 @@ def tree_place(nest: KernelNest, statement: Statement) -> TreePlace | None:
     """
     loops = nest.thread_loops(statement)
     axes, kept = tree_axes(nest, statement)
-    frame = len(nest.program.frame(nest.program.storages[statement.target]))
+    frame = len(nest.program.frame(nest.program.storages[statement.memory.target]))
     for depth in range(max(frame, len(nest.host) + len(nest.blocks)), len(statement.loops) + 1):
         inside = tuple(axis for axis in kept if loops[axis] not in statement.loops[:depth])
         place = TreePlace(depth, axes, kept, inside)
@@ -199,7 +199,7 @@ def _same_tree(nest: KernelNest, write: MemoryAccess) -> isl.Map:
 def _element(nest: KernelNest, statement: Statement) -> isl.MultiAff:
     """``instance -> place`` that an update adds to."""
     program = nest.program
-    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    place = program.place(statement, program.storages[statement.memory.target], program.value_of(statement))
     return sets.renamed(place, None)
 
 

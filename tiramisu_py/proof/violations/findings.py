@@ -102,7 +102,7 @@ def work(statement: Statement | None) -> tuple[Hashable, ...]:
     if statement is None:
         return ()
     name = statement.name if statement.role in (Role.COPY, Role.SEND) else ""
-    return (statement.source, statement.role, name, statement.combination is None)
+    return (statement.source, statement.role, name, statement.link.combination is None)
 
 
 def access_key(access: MemoryAccess) -> tuple[Hashable, ...]:
@@ -120,10 +120,10 @@ def accesses_alike(flow: Flow, about: tuple[Hashable, ...]) -> list[MemoryAccess
 def reading(program: Program, spot: Spot) -> str:
     """Who reads, in words: a send, a copy or a transfer, by its name, or else the value that is computed."""
     statement = spot.access.actor.statement
-    if statement is not None and statement.message is not None:
+    if statement is not None and statement.link.message is not None:
         return statement.handle
     if statement is not None and statement.role is Role.COPY:
-        return f"the {'transfer' if statement.transfer is not None else 'copy'} {statement.name}"
+        return f"the {'transfer' if statement.link.transfer is not None else 'copy'} {statement.name}"
     return words(spot.computed(program))
 
 

@@ -60,7 +60,7 @@ def _repair(
     """Both ways to bring the value: derived, and by hand where the ranks have one axis and the message one form."""
     name = flow.accesses.program.algorithm.name
     derived = f"{name}.derive_transfers()"
-    if read.actor.statement is None and read.source not in flow.accesses.program.distributions:
+    if read.actor.statement is None and read.source not in flow.accesses.program.ranks.distributions:
         dims = ", ".join(dimension_names(flow.accesses.program.algorithm, read.source))
         return (
             f"{read.source}.distribute_array([{dims}], rank=...) if each rank is to return a part of it, or {derived}"

@@ -55,14 +55,14 @@ def shift_repair(flow: Flow, read: MemoryAccess, writes: Sequence[MemoryAccess])
 def _between(flow: Flow, writer: Statement, reader: Statement) -> str:
     """The fusions that place a writer between a reader and what the writer reads, if these two share a loop."""
     program, needed = flow.accesses.program, set(writer.loads)
-    if shared(writer, reader) or program.rank_axes or flow.kernels:
+    if shared(writer, reader) or program.ranks.axes or flow.kernels:
         return ""
     for name in reversed(list(program.algorithm.computations)):
         own = program.statements_of(name)
-        needed |= {read for s in own if s.target in needed for read in s.loads}
+        needed |= {read for s in own if s.memory.target in needed for read in s.loads}
     for member in program.storing:
         count = shared(member, reader)
-        if member is not reader and member.target in needed and count and member.source != reader.source:
+        if member is not reader and member.memory.target in needed and count and member.source != reader.source:
             loop = program.loop_names(reader)[count - 1]
             first, last = f"{writer.handle}.fuse({member.handle}", f"{reader.handle}.fuse({writer.handle}"
             instead = f"in place of what lets {reader.handle} and {member.handle} share {loop}"
@@ -147,7 +147,7 @@ def own_tile(program: Program, storage: Storage) -> str:
     """Where to compute a tile in shared memory that each thread would fill on its own; "" for any other storage."""
     buffer = program.buffers[storage.buffer]
     threads = [loop for loop in storage.inner if isinstance(program.loops[loop].tag, GpuThread)]
-    computed = any(s.target == storage.name and s.role is not Role.COPY for s in program.storing)
+    computed = any(s.memory.target == storage.name and s.role is not Role.COPY for s in program.storing)
     if buffer.memory is not Memory.SHARED or not threads or not computed:
         return ""
     return (

@@ -109,7 +109,7 @@ def blocks_at_once(gpu: str | int) -> int:
 
 def _group(form: ReductionForm, values: int | None, terms: int | None, vector: int, gpu: str | int) -> int:
     """The threads that share the terms of a value: all of a block, a warp, or less than a warp for short ones."""
-    warp = form.recipe.function.program.gpu.warp
+    warp = form.recipe.function.program.targets.gpu.warp
     most = THREADS if terms is None else min(_power_of_two(max(terms // vector, 1)), THREADS)
     if not form.values:
         return most
@@ -137,7 +137,7 @@ def _vector(form: ReductionForm) -> int:
     along = [each for each in form.reads if each.mentions & over]
     if not along or not all(each.indices[-1] == form.contiguous for each in along):
         return 1
-    vector = program.gpu.widest // max(each.bytes for each in along)
+    vector = program.targets.gpu.widest // max(each.bytes for each in along)
     while vector > 1 and not all(_begins_at_multiples(program, each, form.declared.over, vector) for each in along):
         vector //= 2
     return max(vector, 1)

@@ -23,7 +23,7 @@ class ReductionOnRanks:
 
     def apply(self) -> None:
         """Apply the commands."""
-        if not self.form.recipe.function.program.grid:
+        if not self.form.recipe.function.program.ranks.grid:
             self.form.recipe.function.grid(len(self.ranks))
         if self.form.values:
             self._values()
@@ -92,6 +92,6 @@ class ReductionOnRanks:
         for name in dict.fromkeys(each.source for each in read):
             indices = {each.indices for each in read if each.source == name}
             own = min(indices, key=str)
-            if len(indices) == 1 and own.count(loop.name) == 1 and name not in function.program.distributions:
+            if len(indices) == 1 and own.count(loop.name) == 1 and name not in function.program.ranks.distributions:
                 names = [self.form.recipe.fresh(f"{name}{k}") for k in range(len(own))]
                 function[name].distribute_array(names, rank=names[own.index(loop.name)] // block)

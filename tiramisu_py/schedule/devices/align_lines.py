@@ -42,7 +42,7 @@ def align(program: Program, names: Sequence[str], loop: str, source: str, line: 
     for statement in found:
         wanted = LineAlignment(loop, source, line, by, Const(0, int64), lanes, 0)
         aligned = _aligned(program, statement, loop, declared, wanted)
-        program = program.with_statement(replace(statement, aligned=aligned))
+        program = program.with_statement(replace(statement, along=replace(statement.along, aligned=aligned)))
     return program
 
 

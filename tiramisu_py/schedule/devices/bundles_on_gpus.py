@@ -53,7 +53,7 @@ def bundles_tagged(program: Program, runs: Sequence[tuple[LoopId, ...]], tagged:
 
 def _check(program: Program, run: tuple[LoopId, ...], bundle: Bundle, tagged: Tagging) -> None:
     """Refuse what a bundle on a GPU does not have."""
-    name, gpu = bundle.name, program.gpu
+    name, gpu = bundle.name, program.targets.gpu
     if not bundle.within:
         raise CommandError(
             f"{name} is a bundle of loops, whose iterations are dealt out to blocks of a constant number of threads: "

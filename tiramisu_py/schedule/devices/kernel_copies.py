@@ -19,7 +19,7 @@ from tiramisu_py.program.kernels import KernelNest, all_threads, thread_number
 from tiramisu_py.program.loops import AXES, GpuBlock, GpuThread, Loop, LoopId, Vector
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Link, MemoryUse, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import scope_of, statements
@@ -70,7 +70,7 @@ def cache(program: Program, consumer: Sequence[str], level: str, wanted: KernelC
     program = program.with_statement_before(statement, [reader.name for reader in place.readers])
     program = _stored(program, place, wanted, extents, index)
     for reader in place.readers:
-        changed = replace(program.statements[reader.name], sources={**reader.sources, wanted.source: wanted.name})
+        changed = program.statements[reader.name].loading(wanted.source, wanted.name)
         order = Order(statement.name, reader.name, place.scope[-1], command)
         program = program.with_statement(changed).with_(orders=(*program.orders, order))
     program = _after_origin(program, place, statement.name, wanted, command)
@@ -97,7 +97,7 @@ def _place(program: Program, consumer: Sequence[str], level: str, wanted: Kernel
     readers = tuple(s for s in inside if loads(s, wanted.source))
     if not readers:
         raise CommandError(f"{', '.join(consumer)} does not read {wanted.source} there")
-    origins = {reader.sources.get(wanted.source, wanted.source) for reader in readers}
+    origins = {reader.memory.sources.get(wanted.source, wanted.source) for reader in readers}
     if len(origins) > 1:
         raise CommandError(f"{', '.join(consumer)} reads {wanted.source} from several copies: {', '.join(origins)}")
     place = CopyPlace(kernel, scope, readers, origins.pop())
@@ -188,9 +188,10 @@ def _copying(
         loops=place.scope + tuple(loop.id for loop in loops),
         coords=sets.function(space, None, coords),
         body=Access(wanted.source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=wanted.name,
-        sources={} if place.origin == wanted.source else {wanted.source: place.origin},
-        deferred=int(wanted.deferred),
+        memory=MemoryUse(
+            target=wanted.name, sources={} if place.origin == wanted.source else {wanted.source: place.origin}
+        ),
+        link=Link(deferred=int(wanted.deferred)),
     )
     return program.with_loop(*loops), statement
 
@@ -260,7 +261,7 @@ def _laid_out(
 def _after_origin(program: Program, place: CopyPlace, name: str, wanted: KernelCopy, command: str) -> Program:
     made = program.storages[place.origin].buffer
     copied = place.origin != wanted.source
-    filling = [s for s in program.storing if s.name != name and program.storages[s.target].buffer == made]
+    filling = [s for s in program.storing if s.name != name and program.storages[s.memory.target].buffer == made]
     for producer in filling if copied else program.statements_of(wanted.source):
         sharing = producer.loops[: len(place.scope)] == place.scope
         order = Order(producer.name, name, place.scope[-1] if sharing else None, command)

@@ -28,7 +28,7 @@ def pipelined(program: Program, name: str, stages: int) -> Program:
     ``box = t mod stages`` for what reads, and ``(t + stages - 1) mod stages`` for the statement that runs in t.
     """
     statement = program.statements[name]
-    storage = program.storages[statement.target]
+    storage = program.storages[statement.memory.target]
     buffer = program.buffers[storage.buffer]
     level, ahead = len(buffer.scope + storage.inner) - 1, stages - 1
     reading = _taking_turns(storage.index, level, stages)
@@ -38,7 +38,11 @@ def pipelined(program: Program, name: str, stages: int) -> Program:
     )  # fmt: skip
     coords = sets.outputs(statement.coords)
     coords[level] = sets.plus(coords[level], -ahead)
-    moved = replace(statement, coords=sets.function(statement.frame, None, coords), target=filled.name)
+    moved = replace(
+        statement,
+        coords=sets.function(statement.frame, None, coords),
+        memory=replace(statement.memory, target=filled.name),
+    )
     program = program.with_buffer(replace(buffer, extents=(as_expr(stages), *buffer.extents), passed=None))
     return program.with_storage(filled).with_storage(replace(storage, index=reading)).with_statement(moved)
 
@@ -96,7 +100,7 @@ def _masked_load(statement: Statement) -> str | None:
 def _filling(program: Program, names: Sequence[str], of: str) -> tuple[Statement, Storage, Buffer]:
     """The one statement that fills a buffer in shared memory, its storage and the buffer; raises `CommandError`."""
     own = [s for s in statements(program, names) if s.stores]
-    storages = sorted({s.target for s in own})
+    storages = sorted({s.memory.target for s in own})
     if not storages:
         raise CommandError(f"{of} stores nothing: pipeline is for what fills shared memory")
     storage = program.storages[storages[0]]
@@ -112,7 +116,7 @@ def _filling(program: Program, names: Sequence[str], of: str) -> tuple[Statement
         raise CommandError(
             f"{buffer.name} holds several boxes, of {names_}, already: a copy is pipelined once, and without buffers=2"
         )
-    writers = [s for s in program.storing if program.storages[s.target].buffer == buffer.name]
+    writers = [s for s in program.storing if program.storages[s.memory.target].buffer == buffer.name]
     if len(writers) > 1 or len(own) > 1:
         listed = ", ".join(sorted(s.handle for s in writers))
         raise CommandError(
@@ -165,7 +169,8 @@ def pipeline(program: Program, names: Sequence[str], of: str, loop: str, stages:
     one = bytes_of(buffer)
     changed = pipelined(program, statement.name, stages)
     if _can_be_deferred(program, statement):
-        changed = changed.with_statement(replace(changed.statements[statement.name], deferred=stages - 1))
+        filling = changed.statements[statement.name]
+        changed = changed.with_statement(replace(filling, link=replace(filling.link, deferred=stages - 1)))
     try:
         check_limits(changed, [statement.name])
     except CommandError as error:

@@ -21,7 +21,7 @@ from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import FILES, Role, Statement, Waiting
+from tiramisu_py.program.statement import FILES, Link, MemoryUse, Role, Statement, Waiting
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, scope_of, size, statements
@@ -84,7 +84,7 @@ def _uniform(nest_: KernelNest, loops: tuple[LoopId, ...]) -> isl.Set:
     for position, loop in enumerate(loops):
         if isinstance(nest_.program.loops[loop].tag, GpuThread):
             found = all_threads(nest_, found, position, loop)
-    if any(statement.deferred > 1 and statement.loops[:count] == loops for statement in nest_.statements):
+    if any(statement.link.deferred > 1 and statement.loops[:count] == loops for statement in nest_.statements):
         found = _without_gaps(found, count)
     return found.coalesce()
 
@@ -118,8 +118,8 @@ def idle(
         loops=loops,
         coords=sets.function(space, None, coords),
         body=Const(0, int64),
-        target="",
-        waits=waits,
+        memory=MemoryUse(target=""),
+        link=Link(waits=waits),
     )
 
 
@@ -183,7 +183,7 @@ def wait(
     first = program.next_loop()
     loops = [Loop(first + k, dim, *_rank_of(program, awaited[0], dim, by_loop)) for k, dim in enumerate(dims)]
     instances, coords = _moved(sets.with_dims(sets.named(points, name), dims), [apart for _, apart in places])
-    by_iterator = awaited[0].message is not None
+    by_iterator = awaited[0].link.message is not None
     waiting = Waiting(of, tuple(position for position, _ in places), on, device, by_iterator, by_loop)
     made = idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
     program = _declared_after(program.with_loop(*loops), made, names)
@@ -194,7 +194,7 @@ def wait(
 
 def _rank_of(program: Program, awaited: Statement, dim: str, by_loop: bool) -> tuple[Tag | None, str]:
     """The tag of a wait's loop: that of the rank loop of the same name around the awaited operations, if any."""
-    found = find(program, awaited, dim) if awaited.message is not None or by_loop else None
+    found = find(program, awaited, dim) if awaited.link.message is not None or by_loop else None
     loop = None if found is None else program.loops[found]
     return (loop.tag, loop.tagged_by) if loop is not None and loop.is_rank else (None, "")
 
@@ -207,7 +207,7 @@ def _places(
         return False, [_place(program, awaited[0], of, dim) for dim in dims]
     except CommandError:
         depths = [[_depth(program, statement, dim) for dim in dims] for statement in awaited]
-        if awaited[0].message is not None or any(None in each or each != depths[0] for each in depths):
+        if awaited[0].link.message is not None or any(None in each or each != depths[0] for each in depths):
             raise
         nothing = sets.constant(program.algorithm.frame(None, ()), 0)
         return True, [(depth, nothing) for depth in depths[0] if depth is not None]
@@ -225,14 +225,14 @@ def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int
 
     For half of an exchange, the position of the iterator itself.
     """
-    if awaited.transfer is None and awaited.message is None:
+    if awaited.link.transfer is None and awaited.link.message is None:
         values = value_names(program.algorithm.source(awaited.source))
         if dim in values:
             return values.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
         raise CommandError(f"{of} has the iterators {', '.join(values)}, and not {dim}")
     if dim not in awaited.dims:
         raise CommandError(f"{awaited.handle} has the iterators {', '.join(awaited.dims)}, and not {dim}")
-    if awaited.message is not None:
+    if awaited.link.message is not None:
         return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
     variable = sets.variables(awaited.frame)[awaited.dims.index(dim)]
     for position, index in enumerate(sets.outputs(awaited.point)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.program import Program
@@ -23,7 +25,7 @@ def set_gpu_target(program: Program, target: object) -> Program:
             f"the header of {target.name}, {target.header}, is not a file: give tm.GpuTarget(header=...) the absolute "
             "path of one"
         )
-    chosen = program.with_(gpu=target)
+    chosen = program.with_(targets=replace(program.targets, gpu=target))
     check_limits(chosen, tuple(chosen.statements))
     return chosen
 

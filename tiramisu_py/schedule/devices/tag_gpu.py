@@ -205,7 +205,7 @@ def _over_terms(
     program: Program, statement: Statement, blocks: Sequence[LoopId | None], combine: Combine | None
 ) -> Sequence[LoopId]:
     """The block loops of which several iterations add to one value; raises `CommandError` if there are none."""
-    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    place = program.place(statement, program.storages[statement.memory.target], program.value_of(statement))
     instances = statement.instances.intersect_params(program.context)
     relation = sets.relating(sets.renamed(place, None), statement.prefix(len(statement.loops)), instances)
     pairs = relation.reverse().apply_range(relation)
@@ -295,7 +295,7 @@ def _extent(kernel: KernelNest, loop: LoopId | None) -> int:
 
 def _check_shared(kernel: KernelNest) -> None:
     program = kernel.program
-    used = {program.storages[s.target].buffer for s in (*kernel.statements, *kernel.beside) if s.stores}
+    used = {program.storages[s.memory.target].buffer for s in (*kernel.statements, *kernel.beside) if s.stores}
     shared = [b for b in map(program.buffers.__getitem__, used) if b.memory is Memory.SHARED]
     sizes = {buffer.name: bytes_of(buffer) for buffer in sorted(shared, key=lambda b: b.name)}
     total = placed_bytes(sizes.values())

@@ -22,7 +22,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import FILES, LOADS, STORES, Role, Statement, Transfer, is_gpu
+from tiramisu_py.program.statement import FILES, LOADS, STORES, Link, MemoryUse, Role, Statement, Transfer, is_gpu
 from tiramisu_py.program.statement_runs import conditions_of_values
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, listed, loop_name, size
@@ -200,10 +200,12 @@ def _declared(
         loops=tuple(loop.id for loop in loops),
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=kept if transfer.target == FILES else source,
-        sources={source: kept} if transfer.source == FILES else {},
+        memory=MemoryUse(
+            target=kept if transfer.target == FILES else source,
+            sources={source: kept} if transfer.source == FILES else {},
+        ),
         guards=_conditions(program, source),
-        transfer=transfer,
+        link=Link(transfer=transfer),
     )
     return _in_place(program.with_loop(*loops), statement), statement
 
@@ -237,14 +239,14 @@ def check_values(program: Program, name: str, source: str, values: isl.Set) -> N
 
 def _in_place(program: Program, transfer: Statement) -> Program:
     """Declare a transfer after the statements that store its values and, towards a GPU, before those that load them."""
-    assert transfer.transfer is not None
+    assert transfer.link.transfer is not None
     names = list(program.statements)
-    of_file = transfer.transfer.source == FILES
-    kept = transfer.sources[transfer.source] if of_file else transfer.source
-    stored = [s.name for s in program.storing if s.source == transfer.source and s.target == kept]
+    of_file = transfer.link.transfer.source == FILES
+    kept = transfer.memory.sources[transfer.source] if of_file else transfer.source
+    stored = [s.name for s in program.storing if s.source == transfer.source and s.memory.target == kept]
     last = max((names.index(name) for name in stored), default=-1)
     after = names[last + 1 :]
-    if of_file or is_gpu(transfer.transfer.target):
+    if of_file or is_gpu(transfer.link.transfer.target):
         loading = [n for n in after if loads(program.statements[n], transfer.source)]
         after = after[after.index(loading[0]) :] if loading else []
     return program.with_statement_before(transfer, after)

@@ -64,7 +64,7 @@ def _check(program: Program, update: Statement, kept: Sequence[LoopId]) -> None:
 def _second(program: Program, whole: Computation, launch: Launch, command: str) -> Program:
     """The kernel that combines the results of the blocks: a block for each value, whose threads take them in turn."""
     start, update = program.statements[f"{whole.name}_init"], program.statements[f"{whole.name}_update"]
-    first, threads = program.next_loop(), _WARPS * program.gpu.warp
+    first, threads = program.next_loop(), _WARPS * program.targets.gpu.warp
     names = list(whole.iterators) or ["once"]
     blocks = [
         Loop(first + k, name, GpuBlock(len(names) - 1 - k, launch, Combine.TREE), command)

@@ -33,7 +33,7 @@ Chosen = list[tuple[Statement, LoopId]]
 def partition(
     program: Program, names: Sequence[str], loop: object, where: object, given: object, command: str
 ) -> Program:
-    """Cut statements into parts at a level, each on its target; the record is added to `Program.partitions`."""
+    """Cut statements into parts at a level, each on its target; the record is added to `Program.targets.partitions`."""
     level = loop_name(loop)
     targets = _targets(program, given)
     chosen = _chosen(program, names, level)
@@ -49,16 +49,19 @@ def partition(
         program, chunk = on_target(program, part, level, target, command)
         chunks.append(chunk)
     return program.with_(
-        partitions=(
-            *program.partitions,
-            Partition(
-                chosen[0][0].source,
-                level,
-                wanted.points,
-                tuple(parts),
-                targets,
-                tuple(sets.plain(own.intersect(taken)) for own in wanted.sets),
-                tuple(chunks),
+        targets=replace(
+            program.targets,
+            partitions=(
+                *program.targets.partitions,
+                Partition(
+                    chosen[0][0].source,
+                    level,
+                    wanted.points,
+                    tuple(parts),
+                    targets,
+                    tuple(sets.plain(own.intersect(taken)) for own in wanted.sets),
+                    tuple(chunks),
+                ),
             ),
         )
     )
@@ -96,7 +99,7 @@ def _check_ranks(program: Program, targets: Sequence[Target]) -> None:
             "ranks= names ranks by their numbers, but blocks have bounds that are known at run time "
             f"({', '.join(bounds)}): leave ranks= out, and partition what each rank has"
         )
-    along = program.grid[0] if program.grid else None
+    along = program.ranks.grid[0] if program.ranks.grid else None
     number = getattr(along, "value", None)
     for target in targets:
         ranks = ranks_of(target)
@@ -129,7 +132,7 @@ def _without_level(program: Program, statement: Statement, others: Sequence[Stat
             f"loop {level} is the one over which {update.source} adds up its terms, and {statement.handle} has no such "
             f"loop: partition a loop of both ({advice}), or the terms alone, {update.handle}.partition({level}, ...)"
         )
-    earlier = next((p for p in program.partitions if any(statement.name in part for part in p.parts)), None)
+    earlier = next((p for p in program.targets.partitions if any(statement.name in part for part in p.parts)), None)
     if earlier is not None:
         return (
             f"{earlier.source} is partitioned already, along {earlier.level}, and {statement.handle} has no loop "
@@ -262,8 +265,8 @@ class DealOut(OnStatements):
 
     Returns the parts, in order: ``by_0``, ``by_1``, which can be scheduled further like those of `separate_at`; the
     loops of a part are new, for example ``r_block`` and ``r_thread`` on a GPU (see `gpu`, `cores`).
-    `Program.partitions` keeps the record. Raises `CommandError` for a loop that does not exist, is tagged, or is
-    shared with other computations, for points, shares or ranges that do not fit the targets, and, with the smallest
+    `Program.targets.partitions` keeps the record. Raises `CommandError` for a loop that does not exist, is tagged, or
+    is shared with other computations, for points, shares or ranges that do not fit the targets, and, with the smallest
     counterexample, for ranges that overlap or leave something out. Source: TIRAMISU, ``separate_at`` and
     ``rank_offset``.
     """

@@ -97,9 +97,9 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
         raise CommandError(f"{source} cannot be inlined: it is a reduction, or has been separated into parts")
     producer = own[0]
     for waiting in program.statements.values():
-        if waiting.waits is not None and waiting.waits.of in (source, producer.name):
+        if waiting.link.waits is not None and waiting.link.waits.of in (source, producer.name):
             raise CommandError(f"{source} cannot be inlined: {waiting.name} waits for it; remove {waiting.name} first")
-    moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
+    moved = [s.handle for s in program.acting if s.link.message is not None and s.source == source]
     if moved:
         raise CommandError(
             f"{source} cannot be inlined: {' and '.join(moved)} move{'s' if len(moved) == 1 else ''} its values "
@@ -133,7 +133,7 @@ def _check_no_calls(producer: Statement, readers: Sequence[Statement], source: s
 
 def _check_not_prefetched(readers: Sequence[Statement], source: str) -> None:
     for reader in readers:
-        if any(ahead.source == source for ahead in reader.prefetches):
+        if any(ahead.source == source for ahead in reader.memory.prefetches):
             raise CommandError(
                 f"{source} cannot be inlined: {reader.handle} prefetches it, and then it is in no memory; leave "
                 f"out {reader.handle}.prefetch({source}, ..), or prefetch what is read instead after inlining"
@@ -142,7 +142,7 @@ def _check_not_prefetched(readers: Sequence[Statement], source: str) -> None:
 
 def _inherited(program: Program, producer: Statement, reader: Statement) -> list[Order]:
     """The orders between a producer and the copies it reads, for the statement that now reads them in its place."""
-    copies = {s.name for s in program.storing if s.target in producer.sources.values()}
+    copies = {s.name for s in program.storing if s.memory.target in producer.memory.sources.values()}
     orders = [order for order in program.orders if order.after == producer.name and order.before in copies]
     return [replace(order, after=reader.name) for order in orders]
 
@@ -152,11 +152,11 @@ def _read_by(statement: Statement) -> list[Access]:
 
 
 def _with_inlined(program: Program, reader: Statement, producer: Statement, source: str) -> Statement:
-    if reader.role is Role.COPY or source in reader.sources:
+    if reader.role is Role.COPY or source in reader.memory.sources:
         raise CommandError(f"{source} cannot be inlined: {reader.name} keeps a copy of it; inline it before caching it")
-    for name, storage in producer.sources.items():
+    for name, storage in producer.memory.sources.items():
         reads_too = any(access.source == name for access in _read_by(reader))
-        if reads_too and reader.sources.get(name, name) != storage:
+        if reads_too and reader.memory.sources.get(name, name) != storage:
             raise CommandError(
                 f"{source} cannot be inlined: it reads {name} from a copy that {reader.name} does not use"
             )
@@ -179,7 +179,7 @@ def _with_inlined(program: Program, reader: Statement, producer: Statement, sour
         reader,
         body=body,
         guards=tuple(rewrite(guard, body_at) for guard in reader.guards),
-        sources={**producer.sources, **reader.sources},
+        memory=replace(reader.memory, sources={**producer.memory.sources, **reader.memory.sources}),
     )
 
 

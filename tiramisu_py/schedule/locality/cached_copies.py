@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import islpy as isl
 
@@ -19,7 +18,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import MemoryUse, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, scope_of, statements
@@ -47,7 +46,7 @@ def copy_at(program: Program, consumer: Sequence[str], level: Level, copy: Cache
     if not readers:
         raise CommandError(f"{', '.join(consumer)} does not read {copy.source} there (or reads another copy already)")
     for reader in readers:
-        if any(ahead.source == copy.source for ahead in reader.prefetches):
+        if any(ahead.source == copy.source for ahead in reader.memory.prefetches):
             raise CommandError(
                 f"{reader.handle} prefetches {copy.source}, but would read it from {copy.name}: leave out "
                 f"{reader.handle}.prefetch({copy.source}, ..), or prefetch {copy.name} after the command"
@@ -61,7 +60,7 @@ def copy_at(program: Program, consumer: Sequence[str], level: Level, copy: Cache
         level_loop = scope[-1] if scope else None
         order = Order(statement.name, reader.name, level_loop, command)
         program = program.with_(orders=(*program.orders, order))
-        changed = replace(program.statements[reader.name], sources={**reader.sources, copy.source: copy.name})
+        changed = program.statements[reader.name].loading(copy.source, copy.name)
         program = program.with_statement(changed)
     return _after_producers(program, copy, statement, scope, command)
 
@@ -112,7 +111,7 @@ def _copying(
         loops=scope + tuple(loop.id for loop in loops),
         coords=sets.renamed(sets.identity(space), None),
         body=Access(copy.source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=copy.name,
+        memory=MemoryUse(target=copy.name),
     )
     return program, statement
 

@@ -93,7 +93,7 @@ def checkpoints(program: Program, of: Recurrence, reads: LevelReads, places: int
     program, last = _with_place(program, here, loops, (group.sign,) * tree.sweeps)
     orders = [Order(before, late, loops[-2], command) for late in group.late]
     for reader in (program.statements[name] for name in group.late):
-        program = program.with_statement(replace(reader, sources={**reader.sources, of.source: last}))
+        program = program.with_statement(reader.loading(of.source, last))
     return folded(program.with_(orders=(*program.orders, *orders)), of, reads.lag + 1)
 
 

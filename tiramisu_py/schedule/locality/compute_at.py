@@ -109,9 +109,9 @@ def needed_at(program: Program, own: list[Statement], readers: list[Statement], 
 def _read_elsewhere(program: Program, source: str, scope: tuple[LoopId, ...]) -> str:
     """Advice on a computation that is read outside of the loops `scope`: by which statement."""
     copies = [
-        s.sources[source]
+        s.memory.sources[source]
         for s in program.with_this_loop(scope[-1])
-        if loads(s, source) and s.sources.get(source, source) != source
+        if loads(s, source) and s.memory.sources.get(source, source) != source
     ]
     if copies:
         return f": what is there reads the copy {copies[0]}; compute {source} at a loop of {copies[0]}"
@@ -129,7 +129,7 @@ def _computes(statement: Statement, source: str) -> bool:
 
 def reads(program: Program, statement: Statement, source: str) -> bool:
     """Whether a statement reads values of `source` from its own storage."""
-    return statement.sources.get(source, source) == source and loads(statement, source)
+    return statement.memory.sources.get(source, source) == source and loads(statement, source)
 
 
 def loads(statement: Statement, source: str) -> bool:
@@ -141,7 +141,7 @@ def loads(statement: Statement, source: str) -> bool:
 def check_movable(program: Program, source: str, own: list[Statement]) -> None:
     if any(statement.role is Role.COPY for statement in own):
         raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
-    moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
+    moved = [s.handle for s in program.acting if s.link.message is not None and s.source == source]
     if moved:
         raise CommandError(
             f"{' and '.join(moved)} move{'s' if len(moved) == 1 else ''} values of {source} between ranks, and "

@@ -113,7 +113,7 @@ def _check_plain(program: Program, own: Sequence[Statement], declared: Computati
             f"declare them as one of several values, f.computation({source!r}, ..., lambda {source}: (..., ...)), or "
             f"put its levels in a file, {source}.offload({iterator}), which takes each by itself"
         )
-    if any(statement.target != source for statement in own):
+    if any(statement.memory.target != source for statement in own):
         raise CommandError(f"{source} is kept in several places already: give recompute first")
     buffer = program.buffers[program.storages[source].buffer]
     if buffer.argument:

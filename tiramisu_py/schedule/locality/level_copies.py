@@ -15,7 +15,7 @@ from tiramisu_py.program.editing import on_instances
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import FILES, LOADS, Role, Statement, Transfer
+from tiramisu_py.program.statement import FILES, LOADS, MemoryUse, Role, Statement, Transfer
 from tiramisu_py.program.storage import Memory, Storage
 from tiramisu_py.schedule.devices.transfers import collapsed
 from tiramisu_py.schedule.locality.compute_at import moved_into
@@ -42,7 +42,13 @@ def loaded_from(source: str, storage: str) -> dict[str, str]:
 def as_copy(program: Program, statement: Statement, target: str) -> Statement:
     """The statement as a copy of the value that it computes."""
     body = _value(program, statement.source)
-    return replace(statement, role=Role.COPY, body=body, target=target, sources={}, guards=(), prefetches=())
+    return replace(
+        statement,
+        role=Role.COPY,
+        body=body,
+        memory=replace(statement.memory, target=target, sources={}, prefetches=()),
+        guards=(),
+    )
 
 
 def _value(program: Program, source: str) -> Access:
@@ -115,13 +121,14 @@ def levels_copied(
         loops=(*outer, *(each.id for each in loops)),
         coords=sets.renamed(sets.identity(space), None),
         body=_value(program, of.source),
-        target=way[1],
-        sources={of.source: way[0]},
+        memory=MemoryUse(target=way[1], sources={of.source: way[0]}),
     )
     program = program.with_loop(*loops)
     if program.buffers[program.storages[way[0]].buffer].memory is not Memory.FILE:
         return program.with_statement(statement)
-    program = program.with_statement(replace(statement, transfer=Transfer(FILES, None, stream=LOADS)))
+    program = program.with_statement(
+        replace(statement, link=replace(statement.link, transfer=Transfer(FILES, None, stream=LOADS)))
+    )
     return collapsed(program, name, [loop.id for axis, loop in enumerate(loops) if axis != of.axis], command)
 
 
@@ -135,7 +142,9 @@ def levels_again(
         name = wanted if wanted not in program.statements else free_name(program, wanted)
         program, loops = cloned(program, statement.loops)
         clone = on_instances(statement, name, sets.named(statement.instances, name), loops)
-        clone = replace(clone, target=again, sources={**clone.sources, of.source: again})
+        clone = replace(
+            clone, memory=replace(clone.memory, target=again, sources={**clone.memory.sources, of.source: again})
+        )
         values = sets.graph(program.value_of(clone), clone.instances)
         pairs_here = pairs.apply_range(sets.range_named(values, None).reverse())
         program = program.with_statement(moved_into(program, clone, outer, pairs_here.coalesce()))

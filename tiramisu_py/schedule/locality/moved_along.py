@@ -75,21 +75,21 @@ def _guests_of(program: Program, own: Sequence[Statement]) -> list[Guest] | None
         mine = [s for s in inside if _stored(s) == stored]
         readers = [s for s in (*own, *inside) if _stored(s) != stored and stored in s.loads]
         depths = {shared(s, reader) for s in mine for reader in readers or own}
-        is_moved = any(s.transfer or s.message or (s.role is Role.COPY and not readers) for s in mine)
+        is_moved = any(s.link.transfer or s.link.message or (s.role is Role.COPY and not readers) for s in mine)
         if mine[0].source == own[0].source or len(depths) > 1 or is_moved:
             return None
         depth = depths.pop()
         first = mine[0]
-        alike = all(s.loops[:depth] == first.loops[:depth] and s.slides == first.slides for s in mine)
+        alike = all(s.loops[:depth] == first.loops[:depth] and s.along.slides == first.along.slides for s in mine)
         if not alike or any(_outside(s, depth) is None for s in mine):
             return None
-        found.append(Guest(first.source, stored, tuple(s.name for s in mine), first.loops[:depth], first.slides))
+        found.append(Guest(first.source, stored, tuple(s.name for s in mine), first.loops[:depth], first.along.slides))
     return _readers_first(program, found)
 
 
 def _stored(statement: Statement) -> str:
     """The storage in which a copy keeps values, or the computation that stores them."""
-    return statement.target if statement.role is Role.COPY else statement.source
+    return statement.memory.target if statement.role is Role.COPY else statement.source
 
 
 def _readers_first(program: Program, guests: Iterable[Guest]) -> list[Guest] | None:
@@ -123,8 +123,8 @@ def _outside(statement: Statement, depth: int) -> Statement | None:
     The iteration of the last of these loops, along which a window slides, follows from the value.
     """
     count = depth
-    if statement.slides is not None:
-        if statement.loops[depth - 1 : depth] != (statement.slides.loop,):
+    if statement.along.slides is not None:
+        if statement.loops[depth - 1 : depth] != (statement.along.slides.loop,):
             return None
         count = depth - 1
     space, coords = statement.frame, sets.outputs(statement.coords)
@@ -141,9 +141,14 @@ def _outside(statement: Statement, depth: int) -> Statement | None:
     if not (_is_same(sets.compose(drop, point), statement.point) and _is_same(sets.compose(drop, rest), kept)):
         return None
     return replace(
-        statement, dims=statement.dims[count:], instances=instances, point=point, coords=rest,
-        loops=statement.loops[depth:], slides=None,
-    )  # fmt: skip
+        statement,
+        dims=statement.dims[count:],
+        instances=instances,
+        point=point,
+        coords=rest,
+        loops=statement.loops[depth:],
+        along=replace(statement.along, slides=None),
+    )
 
 
 def _is_equal(a: isl.Aff, b: isl.Aff) -> bool:
@@ -213,7 +218,7 @@ def _as_they_were(program: Program, before: Program, guests: Iterable[Guest]) ->
 
 def _has_ring(program: Program, before: Program, name: str) -> bool:
     """Whether a statement that slides has the place in its buffer that it had before."""
-    now, old = (each.storages[each.statements[name].target] for each in (program, before))
+    now, old = (each.storages[each.statements[name].memory.target] for each in (program, before))
     scopes = [each.buffers[storage.buffer].scope for each, storage in ((program, now), (before, old))]
     return scopes[0] == scopes[1] and bool(now.index.plain_is_equal(old.index))
 
@@ -239,11 +244,11 @@ def _needed_of(program: Program, guest: Guest, own: list[Statement], scope: tupl
     if guest.stored == guest.source:
         readers = readers_in(program, guest.source, scope)
         if guest.copied_later:
-            copies = {s.target for s in readers if s.role is Role.COPY}
-            readers = [s for s in readers if s.target not in copies]
-            readers += [s for s in inside if s.sources.get(guest.source) in copies and loads(s, guest.source)]
+            copies = {s.memory.target for s in readers if s.role is Role.COPY}
+            readers = [s for s in readers if s.memory.target not in copies]
+            readers += [s for s in inside if s.memory.sources.get(guest.source) in copies and loads(s, guest.source)]
         return needed_at(program, own, readers, scope)
-    readers = [s for s in inside if s.sources.get(guest.source) == guest.stored and loads(s, guest.source)]
+    readers = [s for s in inside if s.memory.sources.get(guest.source) == guest.stored and loads(s, guest.source)]
     return needed_by(program, guest.source, readers, len(scope))
 
 

@@ -89,7 +89,7 @@ def recompute(
             f"kept; give every={of.depth + 1} or more"
         )
     check_plain(program, program.storages[source], apart=of.axis)
-    copied = [s.name for s in program.acting if s.transfer is not None and source in s.loads]
+    copied = [s.name for s in program.acting if s.link.transfer is not None and source in s.loads]
     if copied:
         raise CommandError(
             f"levels of {source} are copied by {' and '.join(copied)}: choose one, to put them in files or another "
@@ -145,9 +145,10 @@ def _copied_to(program: Program, of: Recurrence, every: int, kept: str, command:
         depth = statement.depth(loop) + 1
         program, inner = cloned(program, statement.loops[depth:])
         copy = on_instances(statement, name, sets.named(instances, name), statement.loops[:depth] + inner)
-        copy = replace(as_copy(program, copy, kept), sources=loaded_from(of.source, statement.target))
+        copy = as_copy(program, copy, kept)
+        copy = replace(copy, memory=replace(copy.memory, sources=loaded_from(of.source, statement.memory.target)))
         if in_file:
-            copy = replace(copy, transfer=Transfer(None, FILES, stream=STORES))
+            copy = replace(copy, link=replace(copy.link, transfer=Transfer(None, FILES, stream=STORES)))
             program = collapsed(program.with_statement(copy), name, inner, command)
         program = program.with_statement(copy)
         program = program.with_(orders=(*program.orders, Order(statement.name, name, loop, command)))
@@ -204,7 +205,7 @@ def _again(
     buffer = replace(program.buffers[own.buffer], name=again, passed=None)
     program = program.with_buffer(buffer).with_storage(replace(own, name=again, buffer=again))
     for reader in readers:
-        program = program.with_statement(replace(reader, sources={**reader.sources, of.source: again}))
+        program = program.with_statement(reader.loading(of.source, again))
     return scoped(program, program.storages[again], loops, again)
 
 

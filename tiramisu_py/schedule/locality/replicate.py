@@ -25,13 +25,13 @@ def replicate(program: Program, names: Sequence[str], written: str, loop: str, c
     own = statements(program, names)
     for statement in own:
         _check(program, statement, loop)
-    for target in dict.fromkeys(statement.target for statement in own):
+    for target in dict.fromkeys(statement.memory.target for statement in own):
         readers = [s for s in program.acting if s.name not in names and target in s.loads]
         found = {s.name: number for s in readers if (number := find(program, s, loop)) is not None}
         if not found:
             raise CommandError(_unread(program, written, loop, readers))
         tag = _tag(program, loop, list(found.values()))
-        copied = [s for s in own if s.target == target]
+        copied = [s for s in own if s.memory.target == target]
         iterations = _iterations(program, target, [(s, found[s.name]) for s in readers if s.name in found])
         for statement in copied:
             new = Loop(program.next_loop(), loop, tag, "" if tag is None else command)
@@ -44,8 +44,8 @@ def replicate(program: Program, names: Sequence[str], written: str, loop: str, c
 
 def _check(program: Program, statement: Statement, loop: str) -> None:
     """Refuse what has one place for all threads, or whose executions are no computation."""
-    buffer = program.buffers[program.storages[statement.target].buffer]
-    if not statement.stores or statement.transfer or statement.message or statement.is_call:
+    buffer = program.buffers[program.storages[statement.memory.target].buffer]
+    if not statement.stores or statement.link.transfer or statement.link.message or statement.is_call:
         raise CommandError(f"{statement.handle} is issued once, by the host: replicate is for what threads compute")
     if buffer.argument or statement.source in program.algorithm.outputs:
         raise CommandError(
@@ -55,7 +55,7 @@ def _check(program: Program, statement: Statement, loop: str) -> None:
     if find(program, statement, loop) is not None:
         raise CommandError(f"{statement.handle} has a loop {loop} already: {nest(program, statement)}")
     combining = [one for one in (program.loops[number] for number in statement.loops) if _combines(one)]
-    if statement.combination is not None or combining:
+    if statement.link.combination is not None or combining:
         how = f" in loop {combining[0].name} ({combining[0].tagged_by})" if combining else ""
         raise CommandError(
             f"{statement.handle} combines partial results of threads{how}, each of which has some of the terms: all "

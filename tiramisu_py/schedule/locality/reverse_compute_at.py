@@ -49,7 +49,7 @@ def _check_reader(program: Program, reader: Statement, source: str) -> None:
     if reader.source == source:
         raise CommandError(f"{reader.handle} computes {source} itself: reverse_compute_at moves what reads it")
     if not reads(program, reader, source):
-        copy = reader.sources.get(source, source)
+        copy = reader.memory.sources.get(source, source)
         why = f"does not read {source}" if copy == source else f"reads its copy {copy}, not {source}"
         raise CommandError(f"{reader.handle} {why}: reverse_compute_at moves readers of what is made in the loop")
 

@@ -88,7 +88,7 @@ def _fits(program: Program, of: Recurrence, first: SegmentedNests, second: Segme
     if first.sign != second.sign or (first.loop is not None and second.loop is not None):
         return False
     _, following = _between(program, first.walks, second.walks)
-    made = {program.statements[name].target for name in following}
+    made = {program.statements[name].memory.target for name in following}
     if any(made & program.statements[name].loads for name in second.walks):
         return False
     for name, walk in second.walks.items():
@@ -113,12 +113,12 @@ def _between(program: Program, first: Iterable[str], second: Iterable[str]) -> t
     for _, name in sorted([*inside, *((at[name], name) for name in first)]):
         statement = program.statements[name]
         if name in first:
-            needed.add(statement.target)
+            needed.add(statement.memory.target)
         elif name in second:
             continue
-        elif needed & {*statement.loads, statement.target}:
+        elif needed & {*statement.loads, statement.memory.target}:
             following.append(name)
-            needed.add(statement.target)
+            needed.add(statement.memory.target)
         else:
             preceding.append(name)
     return preceding, following
@@ -176,9 +176,9 @@ def _in_order(program: Program, name: str, other: str, walks: Mapping[str, Level
     new, old = program.statements[name], program.statements[other]
     if other in walks:
         return []
-    if new.target in old.loads:
+    if new.memory.target in old.loads:
         return [(name, other)]
-    return [(other, name)] if old.target in new.loads else []
+    return [(other, name)] if old.memory.target in new.loads else []
 
 
 def _scopes(program: Program, moved: set[LoopId], loops: tuple[LoopId, ...]) -> Program:

@@ -37,7 +37,7 @@ from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
 
 def _sliding(program: Program, source: str, names: Sequence[str], level: str) -> Sliding:
     own = statements(program, names)
-    found = {program.storages[statement.target].name for statement in own}
+    found = {program.storages[statement.memory.target].name for statement in own}
     if len(found) > 1:
         raise CommandError(f"the parts of {source} are kept in several places: {', '.join(sorted(found))}")
     if not kept_apart(program, source):
@@ -88,7 +88,7 @@ def _check_kind(program: Program, own: Sequence[Statement], level: LoopId) -> No
         )
     if any(program.kernel_of(statement) is not None for statement in own):
         raise CommandError(f"{own[0].handle} is in a kernel: windows slide along loops of the host")
-    if any(statement.transfer or statement.message for statement in own):
+    if any(statement.link.transfer or statement.link.message for statement in own):
         raise CommandError(f"{own[0].handle} moves values between devices or ranks: it cannot slide")
 
 
@@ -124,7 +124,7 @@ def _slid(program: Program, sliding: Sliding, statement: Statement, window: Wind
 
 def _plain(program: Program, statement: Statement, values: isl.Set, depth: int) -> isl.Set:
     """The instances, with holes filled by existing values."""
-    if len(values.get_basic_sets()) == 1 or statement.part_of or statement.role in (Role.INIT, Role.UPDATE):
+    if len(values.get_basic_sets()) == 1 or statement.origin.part_of or statement.role in (Role.INIT, Role.UPDATE):
         return values
     relation = filled(_by_prefix(values, depth))
     return sets.named(sets.flat_pairs(relation.intersect_range(existing(program, statement.source)), "x"), None)
@@ -207,8 +207,9 @@ def slid(program: Program, source: str, names: Sequence[str], level: str, asked:
     sliding = _sliding(program, source, names, level)
     window = window_of(program, sliding, asked.along, asked.by, asked.origin)
     for statement in sliding.own:
-        made = replace(_slid(program, sliding, statement, window), slides=replace(asked, loop=sliding.loop))
-        program = program.with_statement(made)
+        made = _slid(program, sliding, statement, window)
+        along = replace(made.along, slides=replace(asked, loop=sliding.loop))
+        program = program.with_statement(replace(made, along=along))
     return _folded(program, sliding, window)
 
 

@@ -68,7 +68,7 @@ class Passes:
                             f"{statement.name} shares loop {self.program.loops[loop].name} with {other.name}: name it "
                             f"in together=[...], or let it have loops of its own"
                         )
-            copied = [source for source in self.sources if source in statement.sources]
+            copied = [source for source in self.sources if source in statement.memory.sources]
             if copied:
                 raise CommandError(f"{statement.name} reads a copy of {copied[0]}: tile before copying")
 

@@ -26,7 +26,7 @@ from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import MemoryUse, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, size, statements, whole
@@ -95,7 +95,7 @@ def _check(program: Program, statement: Statement, asked: TimeTile) -> None:
     tagged = [program.loops[loop] for loop in statement.loops if program.loops[loop].tag]
     if tagged:
         raise CommandError(f"loop {tagged[0].name} is tagged by {tagged[0].tagged_by}: tile before tagging it")
-    storage = program.storages[statement.target]
+    storage = program.storages[statement.memory.target]
     if storage.name != statement.source or program.buffers[storage.buffer].scope:
         raise CommandError(f"{statement.name} has a buffer local to a loop: choose one for the whole call")
 
@@ -178,9 +178,12 @@ class _Tiling:
             point=sets.compose(own, statement.point),
             coords=self._coords(space, statement.source),
             loops=loops,
-            sources={**statement.sources, **{source: self.local[source] for source in in_tile}},
-            target=statement.source if is_last else self.local[statement.source],
-            part_of=(*statement.part_of, statement.name),
+            memory=replace(
+                statement.memory,
+                sources={**statement.memory.sources, **{source: self.local[source] for source in in_tile}},
+                target=statement.source if is_last else self.local[statement.source],
+            ),
+            origin=replace(statement.origin, part_of=(*statement.origin.part_of, statement.name)),
         )
         return program, part
 
@@ -246,8 +249,7 @@ class _Tiling:
             loops=loops,
             coords=sets.renamed(sets.identity(space), None),
             body=Access(source, tuple(map(Iter, declared.iterators)), declared.dtype),
-            target=target,
-            sources={} if origin == source else {source: origin},
+            memory=MemoryUse(target=target, sources={} if origin == source else {source: origin}),
         )
         return program.with_statement(statement), name
 

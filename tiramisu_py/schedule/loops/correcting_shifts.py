@@ -95,7 +95,7 @@ def _check_moves(fused: Program, joining: Sequence[str], loop: LoopId, by: int) 
     """Refuse a shift in a loop that a buffer of the shifted statements is local to."""
     name = fused.loops[loop].name
     for statement in (fused.statements[name] for name in joining):
-        buffer = fused.buffers.get(fused.storages[statement.target].buffer) if statement.stores else None
+        buffer = fused.buffers.get(fused.storages[statement.memory.target].buffer) if statement.stores else None
         if buffer is not None and loop in buffer.scope:
             raise CommandError(
                 f"{statement.handle} has to be shifted by {by}, but {buffer.name} is kept for one iteration of loop "

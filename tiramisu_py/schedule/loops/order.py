@@ -106,7 +106,7 @@ def _at_level(
     if not placed:
         involved = dict.fromkeys(name for pair in pairs for name in pair)
         words = "; ".join(nest(program, program.statements[name]) for name in involved)
-        once = [name for name in involved if program.statements[name].waits and not program.statements[name].loops]
+        once = [name for name in involved if program.statements[name].link.waits and not program.statements[name].loops]
         advice = f"; a wait with a domain has loops: wait({{{level}: ...}})" if once else ""
         raise CommandError(f"there is no loop {level} to share: {words}{advice}")
     return program

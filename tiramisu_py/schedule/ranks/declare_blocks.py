@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
@@ -26,9 +27,9 @@ def declare_blocks(program: Program, extent: Operand, lower: object, upper: obje
     names = [_bound(program, bound) for bound in (lower, upper)]
     if names[0] == names[1]:
         raise CommandError(f"the block is empty: it begins and ends at {names[0]}")
-    if program.blocks is not None and program.blocks.bounds != tuple(names):
+    if program.ranks.blocks is not None and program.ranks.blocks.bounds != tuple(names):
         raise CommandError(
-            f"there are blocks already, with the bounds {', '.join(program.blocks.bounds)}: one axis only"
+            f"there are blocks already, with the bounds {', '.join(program.ranks.blocks.bounds)}: one axis only"
         )
     if _has_constant_ranks(program):
         raise CommandError("ranks are constant blocks already (r // B): blocks with bounds cannot be used beside them")
@@ -40,7 +41,7 @@ def declare_blocks(program: Program, extent: Operand, lower: object, upper: obje
             f"{used[0]} depends on {used[1]}, which differs from rank to rank: arrays and values are the same on "
             "every rank that computes them"
         )
-    return program.with_(blocks=made)
+    return program.with_(ranks=replace(program.ranks, blocks=made))
 
 
 def _bound(program: Program, given: object) -> str:
@@ -65,19 +66,23 @@ def _check_extent(algorithm: Algorithm, extent: Expr, names: Sequence[str]) -> N
 
 def _has_constant_ranks(program: Program) -> bool:
     tagged_loops = any(isinstance(loop.tag, Rank) for loop in program.loops.values())
-    return bool(tagged_loops or program.grid or any(d.in_blocks is None for d in program.distributions.values()))
+    return bool(
+        tagged_loops or program.ranks.grid or any(d.in_blocks is None for d in program.ranks.distributions.values())
+    )
 
 
 def block_of(program: Program, given: object) -> Blocks:
     """The blocks that ``bounds=(lo, hi)`` names, which `declare_blocks` has declared."""
     names = tuple(_bound(program, bound) for bound in listed(given, "bounds"))
-    if program.blocks is not None and program.blocks.bounds != names:
-        raise CommandError(f"bounds=({', '.join(names)}): blocks have the bounds ({', '.join(program.blocks.bounds)})")
-    if program.blocks is None:
+    if program.ranks.blocks is not None and program.ranks.blocks.bounds != names:
+        raise CommandError(
+            f"bounds=({', '.join(names)}): blocks have the bounds ({', '.join(program.ranks.blocks.bounds)})"
+        )
+    if program.ranks.blocks is None:
         raise CommandError(
             f"bounds=({', '.join(names)}): declare the extent of these blocks first, with Function.blocks"
         )
-    return program.blocks
+    return program.ranks.blocks
 
 
 def tag_distribute(
@@ -103,7 +108,9 @@ def distribute(program: Program, source: str, iterators: Sequence[object], rank:
     if dim not in names:
         raise CommandError(f"rank={rank}: with bounds give the iterator that is dealt out, one of {', '.join(names)}")
     distribution = Distribution((OwnBlock(names.index(dim)),))
-    return program.with_(distributions={**program.distributions, source: distribution})
+    return program.with_(
+        ranks=replace(program.ranks, distributions={**program.ranks.distributions, source: distribution})
+    )
 
 
 def relative_peers(program: Program, dims: Sequence[str], peers: Sequence[Expr]) -> tuple[list[Expr], bool]:
@@ -111,7 +118,7 @@ def relative_peers(program: Program, dims: Sequence[str], peers: Sequence[Expr])
 
     They are relative where ranks have blocks with run-time bounds: ``tm.rank + 1`` is then 1.
     """
-    if program.blocks is None:
+    if program.ranks.blocks is None:
         return list(peers), False
     if len(peers) != 1:
         raise CommandError("blocks with bounds lie along one axis of the ranks: give one coordinate of the other rank")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Self
 
 from tiramisu_py import sets
@@ -95,9 +95,9 @@ def grid(program: Program, extents: Sequence[object]) -> Program:
     if not extents:
         raise CommandError("grid needs the number of ranks along each axis: grid(4), or grid(2, P)")
     _check_no_bounds(program, "there are as many ranks as the function is called with")
-    program = program.with_(grid=tuple(_extent(program, given) for given in extents))
+    program = program.with_(ranks=replace(program.ranks, grid=tuple(_extent(program, given) for given in extents)))
     check_axes(program)
-    for source, distribution in program.distributions.items():
+    for source, distribution in program.ranks.distributions.items():
         for axis, spread in enumerate(distribution.axes):
             _check_fits(program, source, axis, spread)
     return program
@@ -126,13 +126,13 @@ def check_axes(program: Program) -> None:
     if told_ranks(program).unnumbered:
         return
     count = axes(program)
-    if program.grid and count > len(program.grid):
-        has = f"the process grid ({', '.join(map(str, program.grid))}) has {_axes(len(program.grid))}"
+    if program.ranks.grid and count > len(program.ranks.grid):
+        has = f"the process grid ({', '.join(map(str, program.ranks.grid))}) has {_axes(len(program.ranks.grid))}"
         for loop in program.loops.values():
-            if isinstance(loop.tag, Rank) and loop.tag.axis >= len(program.grid):
+            if isinstance(loop.tag, Rank) and loop.tag.axis >= len(program.ranks.grid):
                 raise CommandError(f"loop {loop.name} runs along axis {loop.tag.axis} ({loop.tagged_by}), but {has}")
-        count = len(program.grid)
-    for source, distribution in program.distributions.items():
+        count = len(program.ranks.grid)
+    for source, distribution in program.ranks.distributions.items():
         if len(distribution.axes) != count:
             raise CommandError(
                 f"{source} is distributed along {_axes(len(distribution.axes))}, but the process grid has "
@@ -140,8 +140,8 @@ def check_axes(program: Program) -> None:
                 "on all ranks along it)"
             )
     for statement in program.acting:
-        if statement.message is not None and sets.out_size(sets.graph(statement.message.peer)) != count:
-            named = sets.out_size(sets.graph(statement.message.peer))
+        if statement.link.message is not None and sets.out_size(sets.graph(statement.link.message.peer)) != count:
+            named = sets.out_size(sets.graph(statement.link.message.peer))
             raise CommandError(
                 f"{statement.handle} names a rank by {named} coordinate{'' if named == 1 else 's'}, but the process "
                 f"grid has {_axes(count)}: declare it with {program.algorithm.name}.grid(...), or tag all loops with "
@@ -187,7 +187,7 @@ def distribute(program: Program, source: str, iterators: object, rank: object) -
         _check_fits(program, source, axis, spread)
     same = [s.source for s in program.storages_in(program.storages[source].buffer) if _is_callers(program, s.source)]
     held = dict.fromkeys(same, Distribution(spreads))
-    program = program.with_(distributions={**program.distributions, **held})
+    program = program.with_(ranks=replace(program.ranks, distributions={**program.ranks.distributions, **held}))
     check_axes(program)
     return program
 
@@ -197,15 +197,23 @@ def held_alike(program: Program) -> Program:
 
     Refuses arrays of the caller that cannot be distributed: in the memory of a GPU, or with their own layout.
     """
-    for source in list(program.distributions):
+    for source in list(program.ranks.distributions):
         _check_plain(program, source)
         for storage in program.storages_in(program.storages[source].buffer):
             other = storage.source
             if not _is_callers(program, other) or other == source:
                 continue
-            if program.distributions.get(other, program.distributions[source]) != program.distributions[source]:
+            if (
+                program.ranks.distributions.get(other, program.ranks.distributions[source])
+                != program.ranks.distributions[source]
+            ):
                 raise CommandError(f"{source} and {other} are one array of the caller: distribute them alike")
-            program = program.with_(distributions={**program.distributions, other: program.distributions[source]})
+            program = program.with_(
+                ranks=replace(
+                    program.ranks,
+                    distributions={**program.ranks.distributions, other: program.ranks.distributions[source]},
+                )
+            )
     return program
 
 
@@ -267,7 +275,7 @@ def _size(given: Expr) -> int | None:
 
 def _check_fits(program: Program, source: str, axis: int, spread: Spread) -> None:
     """Refuse a rank beyond a declared grid of constant extents."""
-    extent = _size(program.grid[axis]) if axis < len(program.grid) else None
+    extent = _size(program.ranks.grid[axis]) if axis < len(program.ranks.grid) else None
     if extent is None:
         return
     cycle = spread.cycle if isinstance(spread, Dealt) else None

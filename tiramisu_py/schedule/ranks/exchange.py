@@ -17,7 +17,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_exchange
 from tiramisu_py.program.loops import Loop, Rank
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Message, Role, Statement
+from tiramisu_py.program.statement import Link, MemoryUse, Message, Role, Statement
 from tiramisu_py.program.statement_runs import conditions_of_message
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
@@ -39,7 +39,7 @@ def exchange(program: Program, name: str, send: ExchangeHalf, receive: ExchangeH
     after the statements that store the values, and before those that read them; orders given later take precedence.
     """
     check_name(name, "an exchange")
-    if any(s.message is not None and s.message.exchange == name for s in program.statements.values()):
+    if any(s.link.message is not None and s.link.message.exchange == name for s in program.statements.values()):
         raise CommandError(f"there is an exchange called {name} already: choose another name=")
     check_new_name(program, name, "the exchange (see name=)")
     for half, role in ((send, Role.SEND), (receive, Role.COPY)):
@@ -77,16 +77,18 @@ def half_of(program: Program, made: str, name: str, half: ExchangeHalf, role: Ro
         loops=tuple(loop.id for loop in loops),
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=source,
+        memory=MemoryUse(target=source),
         guards=conditions_of_message(program, source),
-        message=Message(
-            name,
-            peer,
-            half.asynchronous,
-            half.mode,
-            half.persistent,
-            is_relative=is_relative,
-            collective=half.collective,
+        link=Link(
+            message=Message(
+                name,
+                peer,
+                half.asynchronous,
+                half.mode,
+                half.persistent,
+                is_relative=is_relative,
+                collective=half.collective,
+            )
         ),
     )
     if not is_relative:  # with blocks it depends on their run-time sizes: left to the proof
@@ -131,7 +133,7 @@ def check_memory(program: Program, source: str) -> None:
 def check_still_sent(program: Program) -> Program:
     """The program unchanged; refuses it if an exchange moves values that are no longer kept in host memory."""
     for statement in program.acting:
-        if statement.message is not None:
+        if statement.link.message is not None:
             try:
                 check_memory(program, statement.source)
             except CommandError as error:
@@ -154,7 +156,7 @@ def _in_place(program: Program, half: Statement) -> Program:
     """Declare a half after the statements that store its values, and before those that load them."""
     names = list(program.statements)
     stored = [s.name for s in program.storing if s.source == half.source]
-    sent = [s.name for s in program.acting if s.message is not None and s.source == half.source]
+    sent = [s.name for s in program.acting if s.link.message is not None and s.source == half.source]
     last = max((names.index(name) for name in [*stored, *sent]), default=-1)
     after = names[last + 1 :]
     loading = [n for n in after if loads(program.statements[n], half.source)]
@@ -163,7 +165,7 @@ def _in_place(program: Program, half: Statement) -> Program:
 
 def halves(program: Program, name: str) -> Sequence[Statement]:
     """The statements of an exchange."""
-    return [s for s in program.acting if s.message is not None and s.message.exchange == name]
+    return [s for s in program.acting if s.link.message is not None and s.link.message.exchange == name]
 
 
 # -- requests
@@ -174,7 +176,7 @@ def set_wait_access(program: Program, names: Sequence[str], indices: Sequence[ob
     if not indices:
         raise CommandError("set_wait_access needs the index of the request, as expressions of the iterators")
     for statement in statements(program, names):
-        message = statement.message
+        message = statement.link.message
         if message is None or not message.asynchronous:
             raise CommandError(
                 f"{statement.handle} is blocking, and has no requests to keep: give it tm.NONBLOCK in create_exchange"
@@ -188,7 +190,9 @@ def set_wait_access(program: Program, names: Sequence[str], indices: Sequence[ob
                     f"the index {given} of a request of {statement.handle} may be negative: count from 0"
                 )
         slots = sets.function(statement.frame, None, forms)
-        program = program.with_statement(replace(statement, message=replace(message, slots=slots)))
+        program = program.with_statement(
+            replace(statement, link=replace(statement.link, message=replace(message, slots=slots)))
+        )
         check_slots(program, statement.name)
     return program
 
@@ -196,10 +200,10 @@ def set_wait_access(program: Program, names: Sequence[str], indices: Sequence[ob
 def check_slots(program: Program, name: str) -> None:
     """Refuse a half that uses several requests for one message."""
     statement = program.statements[name]
-    if statement.message is None or statement.message.slots is None:
+    if statement.link.message is None or statement.link.message.slots is None:
         return
     message = sets.graph(statement.prefix(program.host_depth(statement)), statement.instances)
-    if not message.reverse().apply_range(sets.graph(statement.message.slots)).is_single_valued():
+    if not message.reverse().apply_range(sets.graph(statement.link.message.slots)).is_single_valued():
         raise CommandError(
             f"one message of {statement.handle} would use several requests: leave the loops that collapse_many merges "
             "out of set_wait_access"

@@ -87,5 +87,5 @@ def with_ranks(program: Program, domain: object, used: Iterable[RankNumber]) -> 
     missing = [number for number in used if number.name not in listed]
     if not missing:
         return domain
-    extents = program.grid or extents_of(ranks(program), program.context)
+    extents = program.ranks.grid or extents_of(ranks(program), program.context)
     return {**{number: extents[number.axis] for number in missing}, **domain}

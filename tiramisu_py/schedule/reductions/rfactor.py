@@ -97,9 +97,9 @@ def original_update(program: Program, update: Statement, what: str) -> None:
         raise CommandError(
             f"{source} is computed at another loop, or has been rewritten: give {what} before that command"
         )
-    if update.sources:
+    if update.memory.sources:
         raise CommandError(
-            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give {what} before copy, "
+            f"{update.handle} reads copies ({', '.join(update.memory.sources.values())}): give {what} before copy, "
             "which are then for the partial results"
         )
 

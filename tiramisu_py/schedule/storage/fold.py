@@ -21,7 +21,7 @@ from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
 def fold(program: Program, source: str, names: Sequence[str], dim: object, modulo: object) -> Program:
     """Keep `modulo` elements along one index of a source in its current buffer: the index is taken modulo."""
     count = size(modulo, "the modulo")
-    targets = sorted({program.storages[statement.target].name for statement in statements(program, names)})
+    targets = sorted({program.storages[statement.memory.target].name for statement in statements(program, names)})
     if len(targets) > 1:
         raise CommandError(
             f"{source} is kept in several places: {', '.join(targets)}; fold the part kept in one of them"

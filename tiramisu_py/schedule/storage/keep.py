@@ -21,11 +21,11 @@ from tiramisu_py.schedule.command_fields import OnStatements
 
 def keep(program: Program, written: str, names: tuple[str, ...]) -> Program:
     """Let the caller pass what these statements store, made by a function of their own."""
-    targets = {statement.target for statement in statements(program, names)}
+    targets = {statement.memory.target for statement in statements(program, names)}
     if len(targets) > 1:
         raise CommandError(f"{written} is kept in several places: {', '.join(sorted(targets))}; keep one at a time")
     (target,) = targets
-    if any(operand.storage == target for operand in program.kept):
+    if any(operand.storage == target for operand in program.calls.kept):
         raise CommandError(f"{written} is kept between calls already")
     buffer = program.buffers[program.storages[target].buffer]
     if buffer.argument:
@@ -36,9 +36,9 @@ def keep(program: Program, written: str, names: tuple[str, ...]) -> Program:
             f"{written} is made anew in each iteration of ({loops}): only what is made once a call can be kept, "
             "such as a pack without level="
         )
-    storing = [statement for statement in program.storing if statement.target == target]
+    storing = [statement for statement in program.storing if statement.memory.target == target]
     source = _only_input(program, written, storing)
-    program = program.with_(kept=(*program.kept, KeptOperand(target, source)))
+    program = program.with_(calls=replace(program.calls, kept=(*program.calls.kept, KeptOperand(target, source))))
     return program.with_statement(*(_for_all_calls(program, one) for one in storing if one.role is Role.COPY))
 
 
@@ -62,7 +62,7 @@ def _for_all_calls(program: Program, statement: Statement) -> Statement:
     A call reads the weights only if it has pictures, but they are packed for all calls.
     """
     declared = program.algorithm.source(statement.source)
-    buffer = program.buffers[program.storages[statement.target].buffer]
+    buffer = program.buffers[program.storages[statement.memory.target].buffer]
     assert isinstance(declared, Input)
     known = {name for extent in (*declared.shape, *buffer.extents) for name in params_of(extent)}
     others = [name for name in program.algorithm.params if name not in known]

@@ -32,13 +32,13 @@ def _check(program: Program, statement: Statement) -> None:
         raise CommandError(f"{handle} stores nothing")
     if statement.receives:
         raise CommandError(f"{handle} receives a message, and MPI chooses how it is written to memory")
-    if statement.transfer is not None or program.device_of(statement) is not None:
+    if statement.link.transfer is not None or program.device_of(statement) is not None:
         raise CommandError(f"{handle} runs on a GPU: only stores of the host can go past its caches")
     if statement.role is Role.UPDATE:
         raise CommandError(
             f"{handle} reads what it stores: past the caches, each term would load the sum from memory again"
         )
-    buffer = program.buffers[program.storages[statement.target].buffer]
+    buffer = program.buffers[program.storages[statement.memory.target].buffer]
     if buffer.memory in _ELSEWHERE:
         raise CommandError(
             f"{handle} stores to {_ELSEWHERE[buffer.memory]}: there are no caches of the host on the way"
@@ -48,7 +48,7 @@ def _check(program: Program, statement: Statement) -> None:
 def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> None:
     """Refuse registers for values that are to be stored past the caches."""
     for statement in statements(program, names):
-        if into is Memory.REGISTER and statement.nontemporal is not None:
+        if into is Memory.REGISTER and statement.memory.nontemporal is not None:
             raise CommandError(
                 f"{statement.handle} stores past the caches to memory, not to registers: leave out "
                 f"{statement.handle}.store_nontemporal()"
@@ -68,8 +68,10 @@ def prefetch(program: Program, names: Sequence[str], read: str, wanted: str, dis
             _check_prefetched(program, statement, source)
             _check_moves(program, statement, source, wanted)
             ahead = Ahead(source, wanted, distance, locality)
-            others = (other for other in statement.prefetches if (other.source, other.loop) != (source, wanted))
-            program = program.with_statement(replace(program.statements[statement.name], prefetches=(*others, ahead)))
+            others = (other for other in statement.memory.prefetches if (other.source, other.loop) != (source, wanted))
+            changed = program.statements[statement.name]
+            memory = replace(changed.memory, prefetches=(*others, ahead))
+            program = program.with_statement(replace(changed, memory=memory))
     if not found:
         handles = ", ".join(statement.handle for statement in statements(program, names))
         raise CommandError(f"{handles} does not read {read} in a loop {wanted}: prefetch is for what the loop reads")
@@ -90,13 +92,13 @@ def _sources(program: Program, statement: Statement, read: str) -> list[str]:
     if not statement.stores or statement.receives:
         return []
     found = dict.fromkeys(access.source for access in _accesses(program, statement))
-    sources = [name for name in found if statement.sources.get(name, name) in program.storages]  # no scalars
+    sources = [name for name in found if statement.memory.sources.get(name, name) in program.storages]  # no scalars
     return [name for name in sources if read in (name, program.storage_loaded(statement, name).name)]
 
 
 def _check_prefetched(program: Program, statement: Statement, source: str) -> None:
     handle = statement.handle
-    if statement.transfer is not None or program.device_of(statement) is not None:
+    if statement.link.transfer is not None or program.device_of(statement) is not None:
         raise CommandError(f"{handle} runs on a GPU: only reads of the host can be prefetched")
     buffer = program.buffers[program.storage_loaded(statement, source).buffer]
     if buffer.memory in _ELSEWHERE:
@@ -178,7 +180,7 @@ class StoreNontemporal(OnStatements):
         chosen = NonTemporal(None if self.above is None else _bound(self.above))
         for statement in statements(program, self.names(program)):
             _check(program, statement)
-            program = program.with_statement(replace(statement, nontemporal=chosen))
+            program = program.with_statement(replace(statement, memory=replace(statement.memory, nontemporal=chosen)))
         return program
 
 

@@ -77,7 +77,7 @@ class Offloading:
                     f"{device_words(program.device_of(statement))}: levels in a file are computed and read by one of "
                     "them; compute what the other reads in a computation of its own, and offload that"
                 )
-            if statement.transfer is not None or statement.message is not None:
+            if statement.link.transfer is not None or statement.link.message is not None:
                 raise CommandError(f"{statement.handle} moves {source} already: offload comes before transfers")
         return device
 

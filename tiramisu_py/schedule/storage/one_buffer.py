@@ -35,12 +35,12 @@ def _instead(whole: str, command: str) -> str:
 
 def kept_apart(program: Program, source: str) -> bool:
     """Whether the statements of a computation store to several places, so that naming a part selects one."""
-    return len({statement.target for statement in program.statements_of(source)}) > 1
+    return len({statement.memory.target for statement in program.statements_of(source)}) > 1
 
 
 def _one_thing(a: Statement, b: Statement) -> bool:
     """Whether two statements compute values of one computation, or are parts of one copy."""
-    if a.source != b.source or a.message is not None or a.transfer is not None:
+    if a.source != b.source or a.link.message is not None or a.link.transfer is not None:
         return False
     if Role.COPY in (a.role, b.role):
         return a.role is b.role and _whole(a) == _whole(b)
@@ -51,4 +51,4 @@ def _whole(statement: Statement) -> str:
     """The handle of the computation or of the copy that a statement is a part of."""
     if statement.role is not Role.COPY:
         return statement.source
-    return statement.part_of[0] if statement.part_of else statement.name
+    return statement.origin.part_of[0] if statement.origin.part_of else statement.name

@@ -30,7 +30,9 @@ def place(program: Program, source: str, names: Sequence[str], policy: Policy, n
     """Give the buffer in which a computation (or the copy `names`) is kept a policy of memory."""
     check_all_parts(program, names, "place")
     pages = _pages(source, policy, node)
-    held = {statement.target for statement in statements(program, names) if statement.role is Role.COPY} or {source}
+    held = {statement.memory.target for statement in statements(program, names) if statement.role is Role.COPY} or {
+        source
+    }
     for name in sorted(held):
         buffer = program.buffers[program.storages[name].buffer]
         program = program.with_buffer(placed(source, buffer, pages))

@@ -26,7 +26,7 @@ def settled(program: Program) -> Program:
 
 def _settled(program: Program, buffer: Buffer) -> Program:
     names = {storage.name for storage in program.storages_in(buffer.name)}
-    filling = [s for s in program.storing if s.target in names]
+    filling = [s for s in program.storing if s.memory.target in names]
     around = {through_blocks(program, statement) for statement in filling}
     if len(around) != 1 or () in around:
         return program

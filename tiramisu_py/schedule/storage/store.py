@@ -39,7 +39,7 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
     """Give a storage's buffer one copy for each iteration of `scope`, just large enough for the footprint."""
     parts = list[isl.Map]()
     for statement in program.storing:
-        if program.storages[statement.target].name != storage.name:
+        if program.storages[statement.memory.target].name != storage.name:
             continue
         if statement.loops[: len(scope)] != scope:
             names = ", ".join(program.loops[loop].name for loop in scope)
@@ -60,7 +60,7 @@ def _copies_in(program: Program, copies: Sequence[Statement], into: object, swiz
         raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
     check_past_caches(program, [copy.name for copy in copies], into)
     for copy in copies:
-        buffer = program.buffers[program.storages[copy.target].buffer]
+        buffer = program.buffers[program.storages[copy.memory.target].buffer]
         program = program.with_buffer(_with_memory(copy.name, buffer, into, swizzle))
     return program
 

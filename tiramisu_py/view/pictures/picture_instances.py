@@ -169,9 +169,9 @@ def _point_names(program: Program, statement: Statement) -> tuple[str, ...]:
 def _text(statement: Statement) -> str:
     if statement.role in (Role.VALUE, Role.UPDATE):
         return str(statement.body)
-    if statement.transfer is not None:
-        return f"{statement.source} from {' to '.join(ends_of(statement.transfer))}"
-    if statement.message is not None:
+    if statement.link.transfer is not None:
+        return f"{statement.source} from {' to '.join(ends_of(statement.link.transfer))}"
+    if statement.link.message is not None:
         return f"{statement.source} {'to' if statement.role is Role.SEND else 'from'} another rank"
     return f"{statement.role.value} {statement.source}".strip()
 

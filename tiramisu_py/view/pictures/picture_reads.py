@@ -64,7 +64,7 @@ class PictureMemory:
             memory=f"{memory} memory" if home.device is None else f"memory of GPU {home.device}",
             dims=(*owners, *self._index_names(buffer)),
             owners=len(owners),
-            ranks=self.program.rank_axes,
+            ranks=self.program.ranks.axes,
             extents=shape_value(buffer.extents, self.sizes),
             dtype=str(buffer.dtype),
             bytes=buffer.dtype.bytes,
@@ -72,7 +72,7 @@ class PictureMemory:
         )
 
     def _rank_names(self) -> list[str]:
-        count = self.program.rank_axes
+        count = self.program.ranks.axes
         return ["rank"] if count == 1 else [f"rank {axis}" for axis in range(count)]
 
     def _index_names(self, buffer: Buffer) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class PictureMemory:
 
     def _in_chain(self, event: _Event) -> bool:
         statement = event.access.actor.statement
-        return statement is not None and statement.adds and event.access.storage.name == statement.target
+        return statement is not None and statement.adds and event.access.storage.name == statement.memory.target
 
     def _roots(self) -> dict[Named, Named]:
         equal = EqualValues(self.program.algorithm)

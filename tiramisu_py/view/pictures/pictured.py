@@ -106,7 +106,7 @@ def _statements(program: Program, memory: PictureMemory) -> tuple[PicturedStatem
     for statement in program.statements.values():
         array = None
         if statement.stores and memory.accesses.write(statement) is not None:
-            buffer = program.buffers[program.storages[statement.target].buffer]
+            buffer = program.buffers[program.storages[statement.memory.target].buffer]
             array = memory.number(home_of(buffer, program.stores_at(statement)))
         found.append(pictured_statement(program, statement, array))
     return tuple(found)
@@ -129,9 +129,9 @@ def messages(program: Program, ordered: Ordered, sizes: Mapping[str, int]) -> tu
     copies = list[PicturedMessage]()
     for statement in program.statements.values():
         position = ordered.positions[numbers[statement.name]]
-        if statement.message is not None:
+        if statement.link.message is not None:
             _add(program, statement, position, sizes, sent if statement.role is Role.SEND else received)
-        elif statement.transfer is not None:
+        elif statement.link.transfer is not None:
             copies += _copies(program, statement, ordered, position, sizes)
     return (*_exchanged(program, ordered, sent, received, _waits(program, ordered, sizes)), *copies)
 
@@ -140,11 +140,11 @@ def _add(
     program: Program, statement: Statement, position: Mapping[Point, int], sizes: Mapping[str, int], halves: _Halves
 ) -> None:
     """Put the instances of a half of an exchange into its messages."""
-    assert statement.message is not None
+    assert statement.link.message is not None
     points = instances_at(statement, program, sizes)
-    peers, ranks = images(statement.message.peer, points, sizes), images(program.rank_of(statement), points, sizes)
+    peers, ranks = images(statement.link.message.peer, points, sizes), images(program.rank_of(statement), points, sizes)
     outside = images(statement.prefix(program.host_depth(statement)), points, sizes)
-    name = statement.message.exchange
+    name = statement.link.message.exchange
     for point, peer, rank, around in zip(points, peers, ranks, outside, strict=True):
         ends = (name, rank, peer) if statement.role is Role.SEND else (name, peer, rank)
         halves.setdefault(ends, {}).setdefault(around, []).append(position[point])
@@ -155,9 +155,9 @@ def _exchanged(
 ) -> Iterator[PicturedMessage]:
     """The k-th message of a channel meets the k-th receive, and its elements are in the order of both."""
     widths = {
-        s.message.exchange: program.buffers[program.storages[s.target].buffer].dtype.bytes
+        s.link.message.exchange: program.buffers[program.storages[s.memory.target].buffer].dtype.bytes
         for s in program.statements.values()
-        if s.message is not None
+        if s.link.message is not None
     }
     for channel, halves in sent.items():
         name, sender, receiver = channel
@@ -178,7 +178,7 @@ def _waits(program: Program, ordered: Ordered, sizes: Mapping[str, int]) -> dict
     found: dict[int, int] = {}
     numbers = {name: number for number, name in enumerate(program.statements)}
     for wait in program.statements.values():
-        awaited = program.awaited(wait) if wait.waits is not None else ()
+        awaited = program.awaited(wait) if wait.link.waits is not None else ()
         for operation in (each for each in awaited if each.receives):
             told = program.told_apart(wait, operation)
             points = instances_at(operation, program, sizes)
@@ -200,15 +200,15 @@ def _copies(
     program: Program, statement: Statement, ordered: Ordered, position: Mapping[Point, int], sizes: Mapping[str, int]
 ) -> Iterator[PicturedMessage]:
     """The copies of a transfer: one for each iteration of the host's loops."""
-    assert statement.transfer is not None
+    assert statement.link.transfer is not None
     points = instances_at(statement, program, sizes)
     ranks = images(program.rank_of(statement), points, sizes)
     outside = images(statement.prefix(program.host_depth(statement)), points, sizes)
     found: dict[tuple[Point, Point], list[int]] = {}
     for point, rank, around in zip(points, ranks, outside, strict=True):
         found.setdefault((rank, around), []).append(position[point])
-    ends = ends_of(statement.transfer)
-    bytes_each = program.buffers[program.storages[statement.target].buffer].dtype.bytes
+    ends = ends_of(statement.link.transfer)
+    bytes_each = program.buffers[program.storages[statement.memory.target].buffer].dtype.bytes
     for (rank, _), orders in found.items():
         on = f"{rank_words(rank)}, " if rank else ""
         pairs = tuple((order, order) for order in sorted(orders))

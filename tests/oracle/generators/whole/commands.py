@@ -48,7 +48,7 @@ ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
     "gather": "tests/schedule/test_gather.py", "array": "tests/language", "compact": "tests/schedule/test_compact.py",
     "reassociate": "tests/schedule/test_reassociate.py", "sum_first": "tests/schedule/test_sum_first.py",
-    "accumulate": "tests/schedule/test_accumulate.py",
+    "accumulate": "tests/schedule/test_accumulate.py", "in_runs": "tests/schedule/test_in_runs.py",
     "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
     "replicate": "tests/schedule/locality/test_replicate.py",
     "recompute": "tests/schedule/test_recompute.py", "align": "tests/schedule/devices/test_align_lines.py",
@@ -381,7 +381,7 @@ class EveryCommand(CpuCommands):
         return f"f.gpu_target(tm.GpuTarget('small', most_threads={self.choice.choice((4, 256))}))"
 
     def _collapse(self, statement: Statement, handle: str) -> str:
-        moved = [s for s in self.script.program.statements.values() if s.transfer is not None]
+        moved = [s for s in self.script.program.statements.values() if s.link.transfer is not None]
         each = self.choice.choice(moved)
         loops = self.script.program.loop_names(each)
         return f"{self._name(each.name)}.collapse_many({', '.join(loops[self.choice.randrange(len(loops)) :])})"

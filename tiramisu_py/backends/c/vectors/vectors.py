@@ -72,9 +72,9 @@ class Vectors:
     def _uniform(self, e: Expr) -> bool:
         return self.scope.lanes.of(e) == 1
 
-    def of_pairs(self, names: Mapping[even_and_odd.Leaf, str], is_odd: bool) -> Vectors:
-        """Prints even or odd lanes of expressions whose widened operands have names, as narrow vectors."""
-        return _OfPairs(self, names, is_odd)
+    def of_pairs(self, names: Mapping[even_and_odd.Leaf, str], halves: even_and_odd.Halves, is_odd: bool) -> Vectors:
+        """Prints even or odd lanes of expressions whose widened operands come from named vectors, as narrow ones."""
+        return _OfPairs(self, names, halves, is_odd)
 
     # -- values
 
@@ -412,13 +412,17 @@ def _fits_32_bits(dtype: DType) -> bool:
 class _OfPairs(Vectors):
     """Prints the even or the odd lanes of an expression, half as many as its narrow operands have."""
 
-    def __init__(self, whole: Vectors, names: Mapping[even_and_odd.Leaf, str], is_odd: bool) -> None:
+    def __init__(
+        self, whole: Vectors, names: Mapping[even_and_odd.Leaf, str], halves: even_and_odd.Halves, is_odd: bool
+    ) -> None:
         super().__init__(whole.scope, whole.types, whole.lanes // 2)
         self.names = names
+        self.halves = halves
         self.is_odd = is_odd
 
     def _converted(self, e: Expr, dtype: DType) -> Code:
-        name = self.names.get(even_and_odd.leaf_of(e, dtype))
-        if name is None:
+        half = self.halves.get((even_and_odd.leaf_of(e, dtype), self.is_odd))
+        if half is None:
             return super()._converted(e, dtype)
-        return even_and_odd.lane_of_pair(self, name, e.dtype, dtype, self.is_odd)
+        leaf, is_odd = half
+        return even_and_odd.lane_of_pair(self, self.names[leaf], e.dtype, dtype, is_odd)
