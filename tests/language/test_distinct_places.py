@@ -47,6 +47,33 @@ def unmasked(place, X, Y, B: tl.constexpr):
     tl.store(Y[at], tl.load(X[q], mask=q < place.shape[0], other=0))
 
 
+@tm.jit
+def moved(place, X, Y, B: tl.constexpr, BY: tl.constexpr):
+    """Places that are as far from the elements of the table for all programs."""
+    q = tl.program_id(0) * B + tl.arange(0, B)
+    inside = q < place.shape[0]
+    tl.store(
+        Y[BY + (tl.load(place[q], mask=inside, other=0) - 1) + 1], tl.load(X[q], mask=inside, other=0), mask=inside
+    )
+
+
+@tm.jit
+def turned(place, X, Y, B: tl.constexpr, FACTOR: tl.constexpr):
+    """Places that are counted from the end, or several apart."""
+    q = tl.program_id(0) * B + tl.arange(0, B)
+    inside = q < place.shape[0]
+    tl.store(Y[7 - FACTOR * tl.load(place[q], mask=inside, other=0)], tl.load(X[q], mask=inside, other=0), mask=inside)
+
+
+@tm.jit
+def drifting(place, X, Y, B: tl.constexpr):
+    """Programs that move their places by their own number: two of them may meet."""
+    q = tl.program_id(0) * B + tl.arange(0, B)
+    inside = q < place.shape[0]
+    at = tl.load(place[q], mask=inside, other=0)
+    tl.store(Y[at + tl.program_id(0)], tl.load(X[q], mask=inside, other=0), mask=inside)
+
+
 def placed(kernel: Any = scattered, *, partial: bool = True, **given: Any) -> tuple[tm.Function, Any]:
     facts = {"values": (0, N), "distinct": True, **given.pop("facts", {})}
     f = tm.Function("placed", params=[M, N])
@@ -100,6 +127,24 @@ def test_an_array_of_the_host_is_not_copied_over() -> None:
     f.derive_transfers()
     found = [each for each in f.check().violations if "copies whole boxes" in each.message]
     assert found and "y.store_in(tm.GPU_MEMORY)" in found[0].repair
+
+
+@pytest.mark.parametrize(("by", "values"), [(1, (0, N - 1)), (-2, (2, N + 2)), (5, (-5, N - 5))])
+def test_places_may_be_moved_by_a_constant(by: int, values: Any) -> None:
+    f, run = placed(moved, facts={"values": values}, BY=by)
+    extent = 24
+    table = (np.random.default_rng(3).permutation(extent)[:11] - by).astype(np.int32)
+    table = table[(table >= max(0, -by)) & (table < extent - by)]
+    x = np.arange(1.0, len(table) + 1, dtype=np.float32)
+    expected, out = np.zeros(extent, np.float32), np.zeros(extent, np.float32)
+    expected[table + by] = x
+    moved.interpret[2](table, x, out, B=8, BY=by)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(f.evaluate(table, x, N=extent), expected)
+    tm.recipes.blocks(run, on=tm.cores())
+    assert f.check().ok
+    assert "i0 = int64(place[" in f.show("pseudocode")
+    np.testing.assert_array_equal(f.compile()(table, x, N=extent), expected)
 
 
 def test_rows_go_where_their_places_are() -> None:
@@ -161,7 +206,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: placed(facts={"values": (0, N + 1)}), r"declare place with values=\(0, N\)"),
     (lambda: placed(facts={"values": (-1, N)}), r"declare place with values=\(0, N\)"),
     (lambda: placed(partial=False), "known from the values of place alone: declare it with partial=True"),
-    (lambda: placed(SHIFT=1), "store at its elements as they are"),
+    (lambda: placed(SHIFT=1), r"places in y, 1 after each, .*declare place with values=\(-1, N - 1\)"),
+    (lambda: placed(SHIFT=-1, facts={"values": (0, N + 1)}), r"y, 1 before each, .*place with values=\(1, N \+ 1\)"),
+    (lambda: placed(turned, FACTOR=1), "or a constant from each"),
+    (lambda: placed(turned, FACTOR=2), "or a constant from each"),
+    (lambda: placed(drifting), "store at its elements, or a constant from each"),
+    (lambda: placed(SHIFT=1, facts={"values": (0, N - 1)}, partial=False), "known from the values of place alone"),
     (lambda: placed(STEP=2), r"programs \(0\) and \(0\) store one element of y, at the same place of place, at M = 1"),
     (lambda: placed(unmasked), "through place, at "),
     (lambda: permuted(distinct=False), "no two elements of order are equal, declare it so, distinct=True"),

@@ -139,6 +139,18 @@ class Graph:
             self._made["distinct", keys] = tm.distinct(*map(self.array, keys))
         return self._made["distinct", keys]
 
+    def sorted_types(self, keys: tuple[str, ...] = ()) -> Array:
+        """The type of each sorted edge, or of each distinct combination of keys of which types are the last."""
+        return self.array("etype") if not keys else np.asarray(self.distinct(*keys).columns[-1])
+
+    def runs(self, keys: tuple[str, ...] = ()) -> Array:
+        """Where the edges of each type begin, or the distinct combinations of keys, made once."""
+        if ("runs", keys) not in self._made:
+            starts = np.searchsorted(self.sorted_types(keys), np.arange(self.etypes + 1))
+            self._made["runs", keys] = tm.frozen(starts.astype(np.int32))
+        found: Array = self._made["runs", keys]
+        return found
+
     def inverse(self, name: str, keys: tuple[str, ...] = ()) -> Any:
         """The inverse of an index, or of one that `distinct` makes of some keys: `tm.inverse`, made once."""
         if ("inverse", name, keys) not in self._made:

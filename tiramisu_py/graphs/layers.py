@@ -28,6 +28,7 @@ from tiramisu_py.graphs.rewrites import (
     text,
     with_inverses,
 )
+from tiramisu_py.graphs.runs_of_types import checked_runs, products_on, with_runs
 from tiramisu_py.graphs.schedules import VECTORS, scheduled
 from tiramisu_py.graphs.sums_of_nodes import checked_way, names_by_edges, sums_on
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
@@ -49,6 +50,7 @@ def layer(
     compact: bool | str = True,
     sum_first: bool | str = "count",
     sums: str = "count",
+    runs: bool | str = "count",
 ) -> Layer:
     """A layer from a model, a Python function of a graph and of weights, that is run once with symbols.
 
@@ -72,8 +74,9 @@ def layer(
     type once for each pair. `sum_first` sums the rows of a node that are multiplied with one matrix before they are
     multiplied. ``"count"`` leaves any of the three to the graph: it is done where that is less work, and
     ``layer.explain(graph)`` says how much. `sums` over the edges of nodes go by ``"nodes"``, which threads share, by
-    ``"edges"``, on one thread and in order, or as is less work, ``"count"``; bits are the same. Raises
-    `DeclarationError` in words of the model.
+    ``"edges"``, on one thread and in order, or as is less work, ``"count"``; bits are the same. With `runs`,
+    products with the matrices of types have a loop over the edges of each type, otherwise each edge says its own: bits
+    are the same, too. Raises `DeclarationError` in words of the model.
     """
     if not callable(model):
         raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")
@@ -88,7 +91,7 @@ def layer(
         raise DeclarationError(f"{double} is given twice: names of node=, edge= and weights= differ")
     rewrites = LayerRewrites(reassociate=reassociate, sum_first=sum_first, compact=compact)
     trace = traced(model, ModelTrace(of_nodes, of_edges, owned))
-    return Layer(model.__name__, trace, dtype, rewrites, sums=checked_way(sums))
+    return Layer(model.__name__, trace, dtype, rewrites, sums=checked_way(sums), runs=checked_runs(runs))
 
 
 class Layer:
@@ -102,11 +105,13 @@ class Layer:
         rewrites: LayerRewrites,
         decided: Collection[str] = (),
         sums: str = "nodes",
+        runs: bool | str = False,
     ) -> None:
         #: What `tuned` has measured, the fastest way first.
         self.measured: tuple[MeasuredWay, ...] = ()
         self._measured_on = ""
-        self.name, self.trace, self.dtype, self.rewrites, self.sums = name, trace, dtype, rewrites, sums
+        self.name, self.trace, self.dtype, self.rewrites = name, trace, dtype, rewrites
+        self.sums, self.runs = sums, runs
         made = emitted(trace, name, dtype)
         self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
         changes = {"reassociate": reassociated, "sum_first": summed_first, "compact": compacted}
@@ -155,7 +160,7 @@ class Layer:
         if not counted:
             return [self]
         fixed = replace(self.rewrites, **{name: False for name in self.rewrites.counted if name not in counted})
-        return [Layer(self.name, self.trace, self.dtype, each, counted, self.sums) for each in fixed.ways]
+        return [Layer(self.name, self.trace, self.dtype, each, counted, self.sums, self.runs) for each in fixed.ways]
 
     def tuned(
         self,
@@ -187,11 +192,12 @@ class Layer:
             made = tm.vjp(way.function).step if gradients else way.function
             words = way.rewrites.among(self._counted)
             ways = ("nodes", "edges") if self.sums == "count" and sums_on(made, graph, threads) else (self.sums,)
-            best = fastest_way(made.copy, graph, machine, listed, ways, words, repeats=repeats, database=database)
+            runs = (False, True) if self.runs == "count" and products_on(made, graph) else (bool(self.runs),)
+            best = fastest_way(made.copy, graph, machine, listed, ways, runs, words, repeats=repeats, database=database)
             found.append((best, way))
         found.sort(key=lambda each: each[0].seconds)
         best, way = found[0]
-        taken_as = Layer(self.name, self.trace, self.dtype, way.rewrites, self._counted, best.sums)
+        taken_as = Layer(self.name, self.trace, self.dtype, way.rewrites, self._counted, best.sums, best.runs)
         taken_as.measured, taken_as._measured_on = tuple(each for each, _ in found), str(graph)
         return taken_as
 
@@ -201,24 +207,26 @@ class Layer:
         For a graph they are those of the layer that it chooses, after the work of each way that it chooses from, also
         of its sums, on so many `threads`.
         """
-        if graph is not None:
-            own = self.chosen_for(graph)
-            chosen = own.function
-            sums = [f"  {each}" for each in sums_on(chosen, graph, threads)] if self.sums == "count" else []
-            heads = [
-                *self._choices(graph),
-                *(["sums over the edges of nodes, by counted steps:"] if sums else []),
-                *sums,
-            ]
-            return "\n".join([*heads, own._explained(names_by_edges(chosen, graph, self.sums, threads))])
-        return self._explained(())
+        if graph is None:
+            return self._explained(None, None)
+        own = self.chosen_for(graph)
+        f = own.function
+        sums = sums_on(f, graph, threads) if self.sums == "count" else []
+        products = products_on(f, graph) if self.runs == "count" else []
+        heads = self._choices(graph)
+        for word, each in (("sums over the edges of nodes", sums), ("products with matrices of types", products)):
+            heads += [f"{word}, by counted steps:", *(f"  {line}" for line in each)] if each else []
+        return "\n".join([*heads, own._explained(graph, threads)])
 
-    def _explained(self, by_edges: Collection[str]) -> str:
-        """The values after each pass, and the kernels, where some sums go by edges."""
+    def _explained(self, graph: Graph | None, threads: int | None) -> str:
+        """The values after each pass, and the kernels, as they are on a graph where one is given."""
         f = self.function
-        inverses = [*map(str, gathered(f, by_edges)), *(f"{name} by edges" for name in by_edges)]
+        by_edges = names_by_edges(f, graph, self.sums, threads) if graph is not None else ()
+        canonical = [*map(str, gathered(f, by_edges)), *(f"{name} by edges" for name in by_edges)]
+        by_runs = with_runs(f, graph, self.runs) if graph is not None else ()
+        canonical += [f"{name} by the runs of types" for name in by_runs]
         done = scheduled(f, self._tile)
-        later = [("canonical loops", [*inverses, *done.loops]), ("typed products", done.products)]
+        later = [("canonical loops", [*canonical, *done.loops]), ("typed products", done.products)]
         later += [("traversals", done.traversals), ("the rest", done.rest)]
         listed = [(word, "\n".join(f"  {line}" for line in lines) or "  none") for word, lines in later]
         return "\n".join(f"{word}:\n{body}" for word, body in (*self._passes, *listed))
@@ -261,7 +269,7 @@ class Layer:
         `Function.compile`), one of those between two copies of the host's arrays.
         """
         self.check(graph)
-        machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, self._tile, self.sums)
+        machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, self._tile, self.sums, self.runs)
         return GraphRun(self.chosen_for(graph), graph, machine)
 
     @property

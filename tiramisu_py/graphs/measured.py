@@ -19,10 +19,12 @@ class MeasuredWay:
     rewrites: str
     tile: int
     sums: str
+    runs: bool
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.rewrites}, tiles of {self.tile} vectors, sums by {self.sums}: {1000 * self.seconds:.3g} ms"
+        ways = f"sums by {self.sums}, products by {'runs' if self.runs else 'index'}"
+        return f"{self.rewrites}, tiles of {self.tile} vectors, {ways}: {1000 * self.seconds:.3g} ms"
 
 
 def fastest_way(
@@ -31,18 +33,19 @@ def fastest_way(
     machine: LayerMachine,
     tiles: Sequence[int],
     sums: Sequence[str],
+    runs: Sequence[bool],
     rewrites: str,
     **options: Any,
 ) -> MeasuredWay:
-    """The tiles and the way of sums with which a layer is fastest on a graph, by `tune`, which keeps all times."""
+    """The tiles and ways with which a layer is fastest on a graph, by `tune`, which keeps all times."""
 
-    def program(tile: int, sums: str) -> LayerProgram:
-        return LayerProgram(function(), graph, machine.with_choices(tile, sums))
+    def program(tile: int, sums: str, runs: bool) -> LayerProgram:
+        return LayerProgram(function(), graph, machine.with_choices(tile, sums, runs))
 
-    plain = program(tiles[0], sums[0])
+    plain = program(tiles[0], sums[0], any(runs))
     result = tm.tune(
-        lambda tile, sums: program(tile, sums).f,
-        {"tile": tiles, "sums": list(sums)},
+        lambda tile, sums, runs: program(tile, sums, bool(runs)).f,
+        {"tile": tiles, "sums": list(sums), "runs": list(map(int, runs))},
         arguments={**plain.arrays, **plain.sizes},
         verify=False,
         threads=machine.threads,
@@ -52,7 +55,8 @@ def fastest_way(
     )
     best = result.best
     assert best.seconds is not None
-    return MeasuredWay(rewrites, best.parameters["tile"], best.parameters["sums"], best.seconds)
+    own = best.parameters
+    return MeasuredWay(rewrites, own["tile"], own["sums"], bool(own["runs"]), best.seconds)
 
 
 def checked_tiles(tiles: Sequence[int]) -> list[int]:

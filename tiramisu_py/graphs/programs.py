@@ -17,6 +17,7 @@ from tiramisu_py import queries
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import gathered
+from tiramisu_py.graphs.runs_of_types import with_runs
 from tiramisu_py.graphs.schedules import VECTORS, scheduled, scheduled_on_gpu
 from tiramisu_py.graphs.sums_of_nodes import names_by_edges
 from tiramisu_py.records import dataclass
@@ -38,10 +39,12 @@ class LayerMachine:
     tile: int = VECTORS
     #: How sums over the edges of nodes go: by "edges", by "nodes", or as is less work, "count".
     sums: str = "nodes"
+    #: Whether products with the matrices of types go by the runs of these: True, False, or as is less work, "count".
+    runs: bool | str = False
 
-    def with_choices(self, tile: int, sums: str) -> LayerMachine:
-        """This machine with another size of tiles, and another way of sums."""
-        return replace(self, tile=tile, sums=sums)
+    def with_choices(self, tile: int, sums: str, runs: bool) -> LayerMachine:
+        """This machine with another size of tiles, and other ways of sums and of typed products."""
+        return replace(self, tile=tile, sums=sums, runs=runs)
 
     def __post_init__(self) -> None:
         if self.launch_graph and self.device is None:
@@ -61,6 +64,8 @@ class LayerProgram:
         self.by_edges = names_by_edges(f, graph, machine.sums, machine.threads) if machine.device is None else ()
         left = [each.command.partition(".")[0] for each in gathered(f, self.by_edges) if each.refused]
         self.scatters = [*self.by_edges, *left]
+        #: The typed products that go by the runs of types, on cores.
+        self.by_runs = with_runs(f, graph, machine.runs) if machine.device is None else ()
         self.done = scheduled(f, machine.tile) if machine.device is None else scheduled_on_gpu(f)
         self.cotangents: dict[str, str] = {}
         self.wrt: tuple[str, ...] = ()
@@ -168,4 +173,7 @@ def _arguments_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
         if declared.inverts is not None:
             index = declared.inverts.of
             found[declared.inverts.name] = graph.inverse(*keys.get(index, (index, ())))
+    for declared in inputs.values():
+        if declared.run_of:
+            found[declared.run_of] = graph.runs(keys.get(declared.name, ("", ()))[1])
     return found | {name: graph.sizes[name] for name in f.algorithm.params if name in graph.sizes}

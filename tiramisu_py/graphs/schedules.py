@@ -52,17 +52,17 @@ def _scheduled(f: tm.Function, tile: int | None, on: tm.GpuThreads | None) -> La
             done.rest.append(line)
             done.loops.append(f"{name}: one sum of everything" if on is None else f"{name}: on the host")
             continue
-        sizes = {"vectors": tile} if tile is not None else {}
+        in_runs = queries.run_of_positions(f.program.algorithm, declared)
+        own_sizes = in_runs is not None and in_runs.position in declared.iterators  # of tiles in runs, by registers
+        sizes = {"vectors": tile} if tile is not None and not own_sizes else {}
         if is_typed_product(f, declared):
             done.products.append(line)
             recipe, made = "typed_matmul", recipes.typed_matmul(value, on=on, sizes=sizes)
         else:
             done.traversals.append(line)
             by = "positions" if _of_positions(f, declared) else "runs"
-            recipe, made = (
-                "traversal",
-                recipes.traversal(value, by=by, on=on, sizes=sizes, combine=None if on is None else tm.ATOMIC),
-            )
+            combine = None if on is None else tm.ATOMIC
+            recipe, made = "traversal", recipes.traversal(value, by=by, on=on, sizes=sizes, combine=combine)
         done.loops.append(f"{name}: {recipe}, {', '.join(made.loops)}")
     return done
 
@@ -71,7 +71,8 @@ def is_typed_product(f: tm.Function, declared: Any) -> bool:
     """Whether a value is a row times a matrix: a sum over an axis, and not over edges, with columns of its own."""
     if not declared.is_reduction or queries.chosen_by_values(declared):
         return False
-    return queries.run_of_positions(f.algorithm, declared) is None and any(
+    found = queries.run_of_positions(f.program.algorithm, declared)
+    return (found is None or found.position in declared.iterators) and any(
         {*declared.over, declared.iterators[-1]} <= {name for index in read.indices for name in _named(index)}
         for read in queries.accesses(declared.expr)
     )
@@ -83,5 +84,5 @@ def _named(index: Any) -> tuple[str, ...]:
 
 def _of_positions(f: tm.Function, declared: Any) -> bool:
     """Whether a value goes by positions: it sums over no runs."""
-    found = queries.run_of_positions(f.algorithm, declared)
+    found = queries.run_of_positions(f.program.algorithm, declared)
     return found is None or found.position not in declared.over

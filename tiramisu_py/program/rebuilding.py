@@ -77,10 +77,16 @@ def added_before(program: Program, added: Sequence[Computation], reader: str) ->
     return rest
 
 
-def with_bodies(program: Program, change: Callable[[Expr], Expr | None]) -> Program:
-    """The program in which all statements read something else, as `change` says of a part of their expressions."""
+def with_bodies(program: Program, change: Callable[[Expr], Expr | None], before: Algorithm) -> Program:
+    """The program in which all statements read something else, as `change` says of a part of their expressions.
+
+    Statements that compute what the algorithm said `before` compute what it says now, and count as unscheduled.
+    """
     for s in [*program.statements.values()]:
-        body, guards = rewrite(s.body, change), tuple(rewrite(guard, change) for guard in s.guards)
+        old, new = (known.computations.get(s.source) for known in (before, program.algorithm))
+        as_declared = old is not None and new is not None and s.body is old.expr
+        body = new.expr if as_declared and new is not None else rewrite(s.body, change)
+        guards = tuple(rewrite(guard, change) for guard in s.guards)
         if body is not s.body or any(new is not old for new, old in zip(guards, s.guards, strict=True)):
             program = program.with_statement(replace(s, body=body, guards=guards))
     return program

@@ -101,21 +101,21 @@ def in_tiles(recipe: Recipe, reader: Reduction, cpu: Cpu, most_vectors: int) -> 
         reader.parallelize(outer, balance=f[plan.run])
     else:
         reader.parallelize(outer)
-    turned = _with_rows_of_weights(f, sums, declared, plan)
+    turned = with_rows_of_weights(f, sums, declared, plan.last)
     words = [f"loops over {', '.join(loops_of(f, sums.update))}"]
     words += [f"sums of {plan.count} {plan.rows} in registers" if plan.rows and plan.count > 1 else "sums in registers"]
     return [*words, *([f"{plan.last} in vectors"] if plan.last else []), f"{outer} on threads", *turned]
 
 
-def _with_rows_of_weights(f: Function, sums: Reduction, declared: Declared, plan: SumLoops) -> list[str]:
+def with_rows_of_weights(f: Function, sums: Reduction, declared: Declared, last: str) -> list[str]:
     """Copy weights whose rows are not along the vectors, so that these are loaded at once: ``W[r, k, j]`` by k."""
     done: list[str] = []
     for read in accesses(declared.expr):
         names = [str(index) if isinstance(index, Iter) else "" for index in read.indices]
-        if not plan.last or plan.last not in names[:-1] or names[-1] not in declared.over or read.source in done:
+        if not last or last not in names[:-1] or names[-1] not in declared.over or read.source in done:
             continue
         axes = iters(" ".join(f"{read.source}_{axis}" for axis in range(len(names))))
-        layout, at = list(axes), names.index(plan.last)
+        layout, at = list(axes), names.index(last)
         layout[at], layout[-1] = axes[-1], axes[at]
         name = free_name(f, f"{read.source}_by_columns")
         copied = sums.update.copy(f[read.source], list(axes), layout=layout, name=name)

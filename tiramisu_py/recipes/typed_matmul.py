@@ -11,7 +11,7 @@ from tiramisu_py.queries import Declared, accesses, chosen_by_values, extents, r
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
 from tiramisu_py.recipes.rows_of_values import on_gpu
-from tiramisu_py.recipes.tiled_sums import ACCUMULATORS, TileSizes, free_name, in_tiles, lanes_for
+from tiramisu_py.recipes.tiled_sums import ACCUMULATORS, TileSizes, free_name, in_tiles, lanes_for, with_rows_of_weights
 from tiramisu_py.records import dataclass
 
 #: Positions of a block that threads share: a multiple of the rows of a tile.
@@ -221,11 +221,14 @@ def _on_cores(recipe: Recipe, form: _Form, cpu: Cpu | Target | str | None, given
     if lanes > 1:
         reader.vectorize(d, lanes)
     reader.parallelize(block)
+    declared = _declared(recipe, sums)
+    turned = with_rows_of_weights(recipe.function, sums, declared, form.column.name if lanes > 1 else "")
     return [
         f"tiles in runs of {form.run}",
         f"sums of {plan.rows} {p} in registers",
         *([f"{form.column} in vectors"] if lanes > 1 else []),
         f"{block} on threads",
+        *turned,
     ]
 
 

@@ -35,6 +35,7 @@ from tiramisu_py.schedule.devices.align_lines import AlignRows
 from tiramisu_py.schedule.devices.pipeline import PipelineLoads
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 from tiramisu_py.schedule.instances.compact import Compact
+from tiramisu_py.schedule.instances.in_runs import InRuns
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
@@ -100,6 +101,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     accumulate = command(Accumulate, gives=_sums)
     gather = command(Gather.called)
     _compact = command(Compact.called)
+    in_runs = command(InRuns.called)
     reassociate = command(Reassociate)
     _sum_first = command(SumFirst.called)
 

@@ -1,7 +1,8 @@
 """Stores through a table of distinct places: each program stores to ``Y[place[q], ..]``.
 
 No two elements of the table are equal, so an element of the array is told by where its place is in the table, and by
-its other indices: forms of the numbers of programs, of which it is proven that no two stores share them.
+its other indices: forms of the numbers of programs, of which it is proven that no two stores share them. The same holds
+of ``place[q] + offset`` with a constant offset, which all programs share.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tiramisu_py.algorithm.declare.stored_elements import first_pair, stored_twi
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.reads import narrowest
-from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Select
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Select, constant
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.arrays import ProgramValue
@@ -32,11 +33,14 @@ from tiramisu_py.rewriting.isl_expressions import condition_of
 
 @dataclass(frozen=True, eq=False)
 class PlacesOfStores:
-    """``table[position]``, the index of a place along an axis; the executions, and conditions of the mask on values."""
+    """``table[position] + offset``, the index of a place along an axis; executions, and conditions of the mask on
+    values.
+    """
 
     axis: int
     table: Input
     position: tuple[Expr, ...]
+    offset: int
     points: isl.Set
     reader: Affine
     mask: Sequence[Expr]
@@ -75,13 +79,29 @@ def _table_place(algorithm: Algorithm, whole: Executions) -> PlacesOfStores | No
                 points = points.intersect(reader.condition(condition))
     except NotAffine:
         return None
-    place = _under_mask(whole.places[through[0]], points, reader)
-    if not isinstance(place, Access):
+    moved = _moved(whole.places[through[0]], points, reader)
+    if moved is None:
         return None
+    place, offset = moved
     table = algorithm.inputs.get(place.source)
     if table is None or not table.injective or any(map(accesses, place.indices)):
         return None
-    return PlacesOfStores(through[0], table, place.indices, points, reader, mask)
+    return PlacesOfStores(through[0], table, place.indices, offset, points, reader, mask)
+
+
+def _moved(place: Expr, points: isl.Set, reader: Affine) -> tuple[Access, int] | None:
+    """A place as an element and a constant offset from it."""
+    place = _under_mask(place, points, reader)
+    if isinstance(place, Access):
+        return place, 0
+    if not isinstance(place, Binary) or place.op not in ("+", "-"):
+        return None
+    for inner, other in ((place.left, place.right), (place.right, place.left)):
+        by = constant(narrowest(other))
+        found = None if by is None else _moved(inner, points, reader)
+        if by is not None and found is not None and (place.op == "+" or inner is place.left):
+            return found[0], found[1] + (by if place.op == "+" else -by)
+    return None
 
 
 def _under_mask(place: Expr, points: isl.Set, reader: Affine) -> Expr:
@@ -103,19 +123,27 @@ def _check_values(algorithm: Algorithm, array: Filled, site: Site, found: Places
     places = table.values
     if places is None and table.permutation and len(table.shape) == 1:
         places = (ZERO, table.shape[0])
-    frame = algorithm.frame(None, ())
-    if places is None or not _holds(algorithm, Affine(frame, {}), (places[0] >= 0) & (places[1] <= extent)):
+    frame, first, after = algorithm.frame(None, ()), -found.offset, _plus(extent, -found.offset)
+    if places is None or not _holds(algorithm, Affine(frame, {}), (places[0] >= first) & (places[1] <= after)):
+        moved = f", {found.offset} after each" if found.offset > 0 else f", {-found.offset} before each"
         raise DeclarationError(
-            f"{site.origin}: elements of {table.name} are places in {array.name}, which has {extent} of them along "
-            f"axis {found.axis}: declare {table.name} with values=(0, {extent}), so that each of them is one"
+            f"{site.origin}: elements of {table.name} are places in {array.name}{moved if found.offset else ''}, which "
+            f"has {extent} of them along axis {found.axis}: declare {table.name} with values=({first}, "
+            f"{after}), so that each of them is one"
         )
     if array.partial:
         return
-    if not table.permutation or len(table.shape) != 1 or not table.shape[0].same_as(extent) or found.mask:
+    whole = table.permutation and len(table.shape) == 1 and table.shape[0].same_as(extent) and found.offset == 0
+    if not whole or found.mask:
         raise DeclarationError(
             f"{site.origin}: which elements of {array.name} are stored is known from the values of {table.name} alone: "
             f"declare it with partial=True, f.array({array.name!r}, .., partial=True)"
         )
+
+
+def _plus(e: Expr, by: int) -> Expr:
+    """An expression and a constant, as one writes it."""
+    return e + by if by > 0 else e - -by if by < 0 else e
 
 
 def _holds(algorithm: Algorithm, reader: Affine, condition: Expr) -> bool:
@@ -154,7 +182,8 @@ def _filled(
             f"partial=True, f.array({array.name!r}, .., partial=True)"
         )
     iterator = Iter(names[found.axis])
-    where: Expr = Access(found.table.name, tuple(map(Iter, at)), found.table.dtype, whole.owner) == iterator
+    element = Access(found.table.name, tuple(map(Iter, at)), found.table.dtype, whole.owner)
+    where: Expr = element == _plus(iterator, -found.offset)
     inside = condition_of(covered, known, dims)
     for condition in (*([] if inside is None else [inside]), *_of_element(instances, found, known, dims)):
         where = where & condition

@@ -165,8 +165,8 @@ def instances_of(array: Filled, site: Site, whole: Executions, algorithm: Algori
             raise DeclarationError(
                 f"{site.origin}: programs store to {array.name} through {table}, at {error.part}, and two programs may "
                 f"store one element: if no two elements of {table} are equal, declare it so, distinct=True, and store "
-                f"at its elements as they are; runs of a monotone table are stored to at {table}[r] + offset where "
-                f"that is below {table}[r + 1]"
+                f"at its elements, or a constant from each; runs of a monotone table are stored to at {table}[r] + "
+                f"offset where that is below {table}[r + 1]"
             ) from None
         raise DeclarationError(
             f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers of "

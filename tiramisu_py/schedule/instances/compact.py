@@ -51,4 +51,4 @@ class Compact(OnStatements):
         if program.storages[whole.name].chosen:
             raise CommandError(f"{whole.name} is stored where a command has put it: give compact first, and that then")
         made = rebuilt(program, changed, changed.computations[whole.name], new_array=True)
-        return with_bodies(made, read)
+        return with_bodies(made, read, algorithm)

@@ -48,7 +48,7 @@ ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
     "gather": "tests/schedule/test_gather.py", "array": "tests/language", "compact": "tests/schedule/test_compact.py",
     "reassociate": "tests/schedule/test_reassociate.py", "sum_first": "tests/schedule/test_sum_first.py",
-    "accumulate": "tests/schedule/test_accumulate.py",
+    "accumulate": "tests/schedule/test_accumulate.py", "in_runs": "tests/schedule/test_in_runs.py",
     "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
     "replicate": "tests/schedule/locality/test_replicate.py",
     "recompute": "tests/schedule/test_recompute.py", "align": "tests/schedule/devices/test_align_lines.py",
