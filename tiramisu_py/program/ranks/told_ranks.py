@@ -25,11 +25,14 @@ class NumberedRanks:
     bounds: tuple[str, ...] = ()
     #: What keeps the ranks from having numbers, in words; empty where they have some.
     unnumbered = ""
-    #: What all ranks agree on before any message, in words.
-    agreed = ""
 
     def __init__(self, program: Program) -> None:
         self.program = program
+
+    @property
+    def agreed(self) -> str:
+        """What all ranks agree on before any message, in words; empty where that is nothing."""
+        return ""
 
     @property
     def in_words(self) -> str:
@@ -87,7 +90,7 @@ class RanksWithBlocks(NumberedRanks):
         self.bounds = blocks.bounds
 
     @property
-    def agreed(self) -> str:  # type: ignore[override]
+    def agreed(self) -> str:
         return (
             f"the blocks {self.blocks.lower}..{self.blocks.upper} of ranks 0, 1, ... follow one another from 0 to "
             f"{self.blocks.extent}, and where there are several each has {self.blocks.least} at least"
