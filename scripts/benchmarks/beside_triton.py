@@ -204,8 +204,9 @@ WHY = """\n
 Counted is the text of the main loop, once: where ours is a loop inside of another one, or Triton's is unrolled, counts
 of kernels without products do not compare.
 
-- Products of float16: fragments are loaded by `LDS`, 4 bytes each, or 2 bytes of each of two rows where the terms are
-  rows of the second factor; Triton has `ldmatrix`.
+- Products: indices have 64 bits, and Triton's 32, since its sizes were said to be `i32`. Warps of float16 are one below
+  the other, so each loads all columns of the second factor, by `ldmatrix` as Triton's, which are two by two.
+- Softmax: quotients and `e ** x` are those of IEEE and of CUDA's `expf`, by multiply-adds; Triton's are `.approx`.
 - Softmax and layer norm: rows are in registers, and their sums are trees; each tree has 4 bytes of shared memory for a
   warp of its own, where Triton's take turns. Layer norm keeps a mean and a scale there, too.
 - Attention: values that take turns in shared memory cost a barrier; rows that are summed lie there, and each thread

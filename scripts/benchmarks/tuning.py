@@ -38,8 +38,8 @@ processor seconds. The thesis: Tillet, "Blocked Algorithms for Neural Networks" 
 
 LEFT = """\
 On GPUs: tables 4.1 and 4.3 to 4.9 (samples of GPUs; blocks chosen beside cuBLAS and cuDNN), 6.1 (products of
-super-blocks beside those of blocks: 2 at L >= 2048), figures 4.7 to 4.12, 5.7 to 5.12 and 6.9. On cores: figures 5.10
-to 5.12, and 6.9 (the sparse transformer's step beside the dense one, and the bound of 6.4)."""
+super-blocks beside those of blocks: 2 at L >= 2048), figures 4.7 to 4.12, 5.7 to 5.12 and 6.9. Figure 5.12 is of
+tensor cores, and has nothing beside it on cores."""
 
 M, N, K = tm.params("M N K")
 i, j, k, i0, j0, i1, j1, k0, k1 = tm.iters("i j k i0 j0 i1 j1 k0 k1")

@@ -128,7 +128,7 @@ def test_counted_work_decides_what_is_reassociated() -> None:
     assert made.chosen_for(types).rewrites.reassociate is False
     assert "choices" not in made.explain()
     assert (
-        layer("rgat", sum_first=False, sums="nodes")
+        layer("rgat", sum_first=False, sums="nodes", runs=False)
         .explain(few)
         .startswith(f"choices on {few}:\n  none: no rewrite is declared as 'count'\ntraced:")
     )

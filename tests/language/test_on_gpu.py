@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
+import tiramisu_py.language as tl
 from tests.language.kernels import CASES, Case, add, declared
 from tests.language.test_kernels import agree
+
+
+@tm.jit
+def less_their_sum(X, Y, A: tl.constexpr, B: tl.constexpr):
+    r, c = tl.program_id(0) * A + tl.arange(0, A), tl.arange(0, B)
+    inside = (r[:, None] < X.shape[0]) & (c < X.shape[1])
+    x = tl.load(X[r[:, None], c], mask=inside, other=0)
+    tl.store(Y[r[:, None], c], x - tl.sum(x, axis=1)[:, None], mask=inside)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -53,3 +63,18 @@ def test_one_program_is_no_grid_of_blocks() -> None:
     with pytest.raises(tm.UnsupportedError, match="the programs of add are no box of blocks of a GPU"):
         tm.recipes.blocks(run, on=tm.gpu())
     assert not f.commands
+
+
+@pytest.mark.parametrize(("rows", "columns", "warps"), [(6, 10, 1), (5, 24, 2), (3, 7, 1)])
+def test_extents_of_blocks_need_not_be_powers_of_two(rows: int, columns: int, warps: int) -> None:
+    """In Triton they must be; here threads share what there is."""
+    n, m = tm.params("N M")
+    f = tm.Function("less", params=[n, m], assume=f"M <= {columns}")
+    x, y = f.input("x", tm.float32, [n, m]), f.array("y", tm.float32, [n, m])
+    run = less_their_sum[tl.cdiv(n, rows)](x, y, A=rows, B=columns)
+    f.outputs(y)
+    tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps)
+    f.derive_transfers()
+    given = np.random.default_rng(0).integers(-9, 9, (13, columns)).astype(np.float32)
+    found = f.compile(device="simulator", sanitize=True)(given)
+    np.testing.assert_array_equal(found, given - given.sum(1)[:, None])

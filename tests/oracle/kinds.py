@@ -40,6 +40,7 @@ from tests.oracle.generators.lane_random import random_lane_script
 from tests.oracle.generators.random_programs import random_script
 from tests.oracle.generators.rank_patterns import random_pattern_script
 from tests.oracle.generators.rank_random import random_derived_script, random_rank_script
+from tests.oracle.generators.row_random import random_row_script
 from tests.oracle.generators.run_random import random_run_script
 from tests.oracle.generators.script import Script, Seed
 from tests.oracle.generators.stage_random import random_stage_script
@@ -343,6 +344,7 @@ KINDS: Mapping[str, Kind] = {
         runs=gpu_agreement.uses_gpu, compiles=ptx_agreement.has_kernels,
     ),
     "blocks": Kind(random_block_script, block_agreement.compared, block_loops, block_code, wrong=("unsound",)),
+    "rows": Kind(random_row_script, block_agreement.compared, block_loops, block_code, wrong=("unsound",)),
     "ranks": _of_ranks(random_rank_script, _rank_verdict),
     "patterns": _of_ranks(random_pattern_script, _rank_verdict),
     "derived": _of_ranks(random_derived_script, derived, "not proven", "unneeded"),

@@ -56,6 +56,7 @@ SHARES = {
     "cooperative": Share(2, Wanted(16, 5, 1, 1), {"unknown": 2, "other reason": 1}),
     "ptx": Share(1, Wanted(12, 2, 2, 1), {"unknown": 2, "other reason": 1}),
     "blocks": Share(1, Wanted(12, 1, 1, 2), {"unknown": 1, "strict": 3}),
+    "rows": Share(1, Wanted(12, 2, 2, 1), {"unknown": 1, "strict": 1}),
     "ranks": Share(2, Wanted(25, 2, 0, 3), {"unknown": 3, "strict": 1}),
     "patterns": Share(2, Wanted(25, 2, 0, 3), {"unknown": 2, "strict": 1}),
     "derived": Share(2, Wanted(5, 2), {"unknown": 1, "strict": 1}),

@@ -61,6 +61,26 @@ def test_auto_schedule_keeps_two_levels_of_an_adjoint_and_changes_no_bit(name: s
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("every", [None, 4])
+def test_tiles_of_time_backwards_take_the_sum_over_time_along_without_another_bit(every: int | None) -> None:
+    f, t0 = programs.PROGRAMS["rod"](), tm.Iter("t0")
+    step = tm.vjp(f).step
+    step["d_c"].update.reorder(t, i)
+    step["d_c"].update.after(step["d_u"], i)
+    step["d_u"].fold(t, 2)
+    if every is not None:
+        step["u"].recompute(t, every=every)
+    step["d_u"].skew(t, i, 1)
+    step["d_u"].split(t, 3, t0, t)
+    step["d_u"].reorder(t0, i, t)
+    shown = step.show("loops")
+    assert re.search(r"for t0:\n *for i:\n *for t:\n *d_u\n *d_c.update\n", shown)
+    assert step.check().ok and step.check().bits == "bits preserved"
+    given = programs.arguments(f, {"T": 7, "N": 11}, 3, False) | {"d_last": np.random.default_rng(1).random(11)}
+    for found, expected in zip(listed(step.compile()(**given)), listed(step.evaluate(**given)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_a_sum_that_is_larger_than_a_level_waits_for_all_levels() -> None:
     step = tm.vjp(programs.PROGRAMS["lstm"]()).step
     step.auto_schedule(target="x86-64-v3", threads=1)

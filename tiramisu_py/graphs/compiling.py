@@ -10,6 +10,7 @@ from typing import Any
 
 import tiramisu_py as tm
 from tiramisu_py.errors import ArgumentError, UnsupportedError
+from tiramisu_py.graphs.dgl import OF_DGL
 from tiramisu_py.graphs.layers import Layer, layer
 from tiramisu_py.graphs.message_models import MESSAGES
 from tiramisu_py.graphs.preparations import PREPARATIONS
@@ -17,6 +18,7 @@ from tiramisu_py.graphs.pyg import OF_PYG, ReplacedConvolution
 from tiramisu_py.graphs.torch_calls import LayerCalls, PreparedGraphs
 from tiramisu_py.torch.functions import new_number, registered
 
+_KNOWN = OF_PYG | OF_DGL
 #: The attribute of a replaced convolution with what its last call became.
 _SAID = "_tiramisu_said"
 
@@ -34,10 +36,11 @@ def compile(target: Any) -> Any:
                 return self.conv(x, edge_index, edge_type)
 
     `target` is a module, a `forward` of one, or a function that calls modules. Known are RGCNConv, FastRGCNConv,
-    RGATConv, HGTConv, GCNConv, GATConv and SAGEConv of PyTorch Geometric, with their weights as they are: nothing of
-    `state_dict` changes. Each becomes one proven program forwards and one backwards, without weights that are copied
-    for edges, also under `torch.compile`, where it breaks no graph. Edges are sorted and verified once for a graph. A
-    call with options that are not known here stays as it was: `replaced` tells which, and why.
+    RGATConv, HGTConv, GCNConv, GATConv and SAGEConv of PyTorch Geometric, and of DGL, on graphs with one kind of nodes,
+    RelGraphConv, HGTConv, GraphConv, GATConv and SAGEConv, with their weights as they are: nothing of `state_dict`
+    changes. Each becomes one proven program forwards and one backwards, without weights that are copied for edges; of
+    PyG also under `torch.compile`, where it breaks no graph. Edges are sorted and verified once for a graph. A call
+    with options that are not known here stays as it was: `replaced` tells which, and why.
 
     Raises `ArgumentError` for a model without such convolutions, and `UnsupportedError` without PyTorch.
     """
@@ -103,7 +106,7 @@ def _replace(modules: list[Any], operators: _Operators) -> int:
     count = 0
     for module in modules:
         for conv in module.modules():
-            known = OF_PYG.get((type(conv).__module__, type(conv).__name__))
+            known = _KNOWN.get((type(conv).__module__, type(conv).__name__))
             count += known is not None
             if known is not None and not hasattr(conv, _SAID):
                 conv.__class__ = operators.compiled(type(conv), known)
@@ -111,8 +114,10 @@ def _replace(modules: list[Any], operators: _Operators) -> int:
 
 
 def _nothing(name: str) -> str:
-    known = ", ".join(sorted(each for _, each in OF_PYG))
-    return f"{name} has no convolution that graphs.compile knows: of PyTorch Geometric these are {known}"
+    of_pyg, of_dgl = (", ".join(sorted(each for _, each in known)) for known in (OF_PYG, OF_DGL))
+    return (
+        f"{name} has no convolution that graphs.compile knows: of PyTorch Geometric these are {of_pyg}; of DGL {of_dgl}"
+    )
 
 
 class _Operators:
@@ -170,7 +175,8 @@ class _Operators:
         def forward(conv: Any, *arguments: Any, **named: Any) -> Any:
             reason = known.stays(conv, *arguments, **named)
             if not is_compiling():
-                setattr(conv, _SAID, f"PyG's own, {reason}" if reason else "one operator")
+                whose = "PyG's" if own.__module__.startswith("torch_geometric") else "DGL's"
+                setattr(conv, _SAID, f"{whose} own, {reason}" if reason else "one operator")
             if reason:
                 return own.forward(conv, *arguments, **named)  # type: ignore[attr-defined]
             return known.called(conv, run, *arguments, **named)

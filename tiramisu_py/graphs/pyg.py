@@ -46,20 +46,29 @@ def plain_edges(conv: Any, x: Any, edge_index: Any) -> str:
 
     if type(edge_index) is not torch.Tensor or edge_index.dim() != 2 or edge_index.dtype != torch.int64:
         return "its edges are no tensor of [2, E] integers"
+    if edge_index.device.type != "cpu":
+        return "its tensors are on a device"
+    if getattr(conv, "_explain", None) or getattr(conv, "_decomposed_layers", 1) > 1:
+        return "it is explained, or decomposed"
+    if any(getattr(conv, f"_{what}_forward_{when}hooks", None) for what in _HOOKED for when in ("", "pre_")):
+        return "it has hooks in its messages"
+    return plain_features(conv, x)
+
+
+def plain_features(conv: Any, x: Any) -> str:
+    """Why a call stays for its features."""
+    import torch  # noqa: PLC0415 - PyTorch is needed by those alone who call this
+
     if not isinstance(x, torch.Tensor) or x.dim() != 2:
         return "its features are no matrix of all nodes"
     if x.dtype not in (torch.float32, torch.float64):
         return f"its features are {x.dtype}"
-    if x.device.type != "cpu" or edge_index.device.type != "cpu":
+    if x.device.type != "cpu":
         return "its tensors are on a device"
     if any(each.dtype != x.dtype for each in conv.parameters()):
         return "its weights are of another type than its features"
     if torch.is_autocast_enabled("cpu"):
         return "torch.autocast chooses its types"
-    if getattr(conv, "_explain", None) or getattr(conv, "_decomposed_layers", 1) > 1:
-        return "it is explained, or decomposed"
-    if any(getattr(conv, f"_{what}_forward_{when}hooks", None) for what in _HOOKED for when in ("", "pre_")):
-        return "it has hooks in its messages"
     return ""
 
 
@@ -111,7 +120,7 @@ class SymmetricSum:
             return f"aggr={conv.aggr!r}"
         cached = conv._cached_edge_index if conv.normalize else None
         weight = edge_weight if cached is None else cached[1]
-        return plain_edges(conv, x, edge_index) or ("" if weight is None else _other_weights(x, weight))
+        return plain_edges(conv, x, edge_index) or ("" if weight is None else other_types(x, weight))
 
     @staticmethod
     def called(conv: Any, run: MessageOperator, x: Any, edge_index: Any, edge_weight: Any = None) -> Any:
@@ -130,7 +139,8 @@ class SymmetricSum:
         return out if conv.bias is None else out + conv.bias
 
 
-def _other_weights(x: Any, weight: Any) -> str:
+def other_types(x: Any, weight: Any) -> str:
+    """Why a call stays for values of its edges."""
     if weight.dtype != x.dtype:
         return f"its edges' weights are {weight.dtype}"
     return "its tensors are on a device" if weight.device.type != "cpu" else ""

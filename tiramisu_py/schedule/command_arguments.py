@@ -109,7 +109,8 @@ def _elsewhere(program: Program, names: Sequence[str], wanted: str) -> str:
     wholes = program.algorithm.wholes
     of = {program.statements[name].source for name in names if name in program.statements}
     parts = [s for s in program.statements.values() if s.source in wholes and wholes[s.source].name in of]
-    own = [s.handle for s in parts if s.role is Role.UPDATE and wanted in program.loop_names(s)]
+    named = {loop.id for loop in program.loops.values() if loop.name == wanted}
+    own = [s.handle for s in parts if s.role is Role.UPDATE and named.intersection(s.loops)]
     return f"; {own[0]}, of its partial results, has it" if own else ""
 
 
@@ -150,7 +151,11 @@ def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], 
 
 def scope_of(program: Program, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
     """The consumer's loops up to `level`."""
-    found = loops_named(program, consumer, level)
+    return only_scope(loops_named(program, consumer, level), level)
+
+
+def only_scope(found: Sequence[tuple[Statement, LoopId]], level: str) -> tuple[LoopId, ...]:
+    """The loops around and with the one that was found by the name `level`; raises `CommandError` for several."""
     if len(found) > 1:
         raise CommandError(
             f"{level} names several loops ({', '.join(s.name for s, _ in found)}): name one part of the consumer"

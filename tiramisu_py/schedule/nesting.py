@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kernels import axis_name, is_counted
 from tiramisu_py.program.loops import (
@@ -26,13 +29,14 @@ def check_nesting(program: Program, loop: LoopId) -> None:
     inside = program.with_this_loop(loop)
     if not any(program.loops[number].tag for number in {number for s in inside for number in s.loops}):
         return
+    counts = Counter(number for s in program.statements.values() for number in s.loops)
     for statement in inside:
         around: list[LoopId] = []
         for inner in statement.loops:
             for outer in around:
                 _check_pair(program, statement, outer, inner)
             around.append(inner)
-        _check_operation(program, statement)
+        _check_operation(program, statement, counts)
         _check_adjacent(program, statement)
     _check_shared_blocks(program, inside)
 
@@ -87,8 +91,11 @@ def _rank_inside(outer: Tag | None, inner: Rank) -> str:
     return ""
 
 
-def _check_operation(program: Program, statement: Statement) -> None:
-    """Refuse loops in which the host cannot issue transfers, messages and waits one after another."""
+def _check_operation(program: Program, statement: Statement, counts: Mapping[LoopId, int]) -> None:
+    """Refuse loops in which the host cannot issue transfers, messages and waits one after another.
+
+    `counts` are the numbers of statements in each loop.
+    """
     moves = statement.link.transfer is not None or statement.link.message is not None
     host = moves or statement.role is Role.WAIT
     what = "a wait" if not moves else "half of an exchange" if statement.link.message is not None else "a transfer"
@@ -99,7 +106,7 @@ def _check_operation(program: Program, statement: Statement) -> None:
                 f"{statement.handle} is {what}, which the host issues: it cannot be in the {loop.tag.name} loop "
                 f"{loop.name} ({loop.tagged_by})"
             )
-        shared = isinstance(loop.tag, Bulk) and len(program.with_this_loop(number)) > 1
+        shared = isinstance(loop.tag, Bulk) and counts[number] > 1
         if shared or (isinstance(loop.tag, Bulk) and not moves):
             raise CommandError(f"loop {loop.name} is one operation ({loop.tagged_by}): nothing else can be in it")
 

@@ -19,9 +19,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def small(script: Script) -> list[dict[str, int]]:
-    """Sizes from nothing to some blocks and something left over."""
+    """Sizes from nothing to some blocks and something left over; N, M, and where there are terms K."""
     few = sizes(script.program, 2)
-    more = [dict(zip(script.program.algorithm.params, each, strict=True)) for each in ((5, 3, 4), (4, 9, 5), (9, 4, 7))]
+    names = script.program.algorithm.params
+    more = [dict(zip(names, each, strict=False)) for each in ((5, 3, 4), (4, 9, 5), (9, 4, 7))]
     return [*few, *more]
 
 

@@ -93,7 +93,7 @@ def _drawn(rng: random.Random) -> Script | None:
     rows = kernel.spoiled("grid", "tl.cdiv(n, {TM})", "n // {TM}", "tl.cdiv(n, {TM}) + 1").format(**sizes)
     script.do(f"constants = {sizes!r}")
     script.do(f"grid = lambda n, m: ({rows}, tl.cdiv(m, {sizes['TN']}), {sizes['SPLIT']})")
-    if not _done(script, [
+    if not done(script, [
         f"run = kernel[grid(N, M)]({', '.join([*READ, *outputs])}, **constants)", f"f.outputs({', '.join(outputs)})",
     ]):  # fmt: skip
         return None
@@ -102,7 +102,7 @@ def _drawn(rng: random.Random) -> Script | None:
     return script
 
 
-def _done(script: Script, lines: Sequence[str]) -> bool:
+def done(script: Script, lines: Sequence[str]) -> bool:
     """Execute lines; False where one is refused."""
     try:
         for line in lines:

@@ -32,12 +32,12 @@ TURNS = (
     *("whole", "any", "whole", "cores", "whole", "whole", "groups", "whole", "facts", "whole"),
     *("whole", "cores", "whole", "stages", "whole", "lanes", "any", "whole", "gpu", "whole"),
     *("whole", "patterns", "whole", "ranks", "sums", "whole", "derived", "sums", "cooperative", "gradients"),
-    *("whole", "ranked", "ptx", "runs", "blocks"),
+    *("whole", "ranked", "ptx", "runs", "blocks", "rows"),
 )
 #: Kinds that take long: fewer of them.
 SLOW = {
     "gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2, "ptx": 12,
-    "blocks": 4,
+    "blocks": 4, "rows": 4,
 }  # fmt: skip
 
 

@@ -387,7 +387,7 @@ def test_a_transfer_is_a_copy_between_two_instances_of_one_array():
     assert found["up"].link.transfer == Transfer(None, 1, True, 1)
     assert found["by_to_cpu"].link.transfer == Transfer(0, None, False, 0)
     assert found["by_to_gpu"].link.transfer == Transfer(0, 2, False, 0)
-    assert found["up"].role is Role.COPY and found["up"].source == found["up"].target == "image"
+    assert found["up"].role is Role.COPY and found["up"].source == found["up"].memory.target == "image"
 
 
 def test_transfers_are_declared_between_producers_and_readers():

@@ -32,7 +32,8 @@ def test_what_leads_to_all_values_of_a_network_is_all_values_in_few_pieces() -> 
     last.interchange(i, b)
     program = f.program
     (statement,) = program.statements_of(last.name)
-    needed = through_others(program, stages[0].name, statement.loops[:1])
+    inside = program.with_this_loop(statement.loops[0])
+    needed = through_others(program, stages[0].name, statement.loops[:1], inside)
     assert needed is not None and needed.n_basic_map() <= MOST_PIECES
     at_three = sets.fixed_map(needed, {"B": 3})
     assert set(sets.points(sets.flat_pairs(at_three, "pair"))) == {

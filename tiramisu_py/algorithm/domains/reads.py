@@ -21,7 +21,7 @@ from tiramisu_py.algorithm.domains.ranges.implied import both, implied
 from tiramisu_py.algorithm.domains.ranges.index_parts import LARGEST_SIZE, is_converted, may_wrap
 from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
 from tiramisu_py.algorithm.expressions import COMPARISONS, Access, Binary, Cast, Expr, Iter, Select
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.records import dataclass
@@ -98,11 +98,14 @@ class _Collector:
         self.reader = Affine(space)
 
     def reached(self, expression: Expr) -> dict[int, isl.Set | None]:
-        """The points that reach each node, by its id, through any of the places where it occurs; None for all."""
+        """The points that reach each node that reads, by its id, through any of its places; None for all."""
         paths: dict[int, isl.Set | None] = {id(expression): None}
         for e in reversed(list(walk(expression))):  # a node after all those that use it
-            path = paths[id(e)]
-            for child, here in self._operands(e, path):
+            if id(e) not in paths:
+                continue
+            for child, here in self._operands(e, paths[id(e)]):
+                if Access not in kinds(child):
+                    continue
                 known = paths.get(id(child), here)
                 paths[id(child)] = here if known is here else _either(known, here)
         return paths

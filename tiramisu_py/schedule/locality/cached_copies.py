@@ -41,7 +41,7 @@ def copy_at(program: Program, consumer: Sequence[str], level: Level, copy: Cache
     """Copy the values of a source that the consumer reads, at a level of its loops, and let it read the copy."""
     check_copy(program, copy.source, copy.iterators, copy.name)
     scope = () if isinstance(level, Root) else scope_of(program, consumer, level)
-    readers = [s for s in statements(program, consumer) if reads(program, s, copy.source)]
+    readers = [s for s in statements(program, consumer) if reads(s, copy.source)]
     readers = [s for s in readers if s.loops[: len(scope)] == scope]
     if not readers:
         raise CommandError(f"{', '.join(consumer)} does not read {copy.source} there (or reads another copy already)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import islpy as isl
 
@@ -16,10 +17,11 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.command_arguments import loops_named, scope_of, statements
+from tiramisu_py.records import dataclass
+from tiramisu_py.schedule.command_arguments import loops_named, only_scope, statements
 from tiramisu_py.schedule.locality.holes import without_holes
 from tiramisu_py.schedule.locality.needed_inside import is_closed, recurring, through_others
-from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
+from tiramisu_py.schedule.locality.reduction_ends import Makers, is_start_of, without_others
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
@@ -31,40 +33,37 @@ def compute_at(
     program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: str, command: str
 ) -> Program:
     """Compute `source` inside the consumer's loops up to `level`: for each iteration the values that it reads."""
-    own = statements(program, names)
+    own, others = statements(program, names), statements(program, consumer)
+    found = loops_named(program, consumer, level)
     check_movable(program, source, own)
-    if is_start_of(own, statements(program, consumer)):
-        return _start_at(program, own, scope_of(program, consumer, level), command)
-    scope = _reading_scope(program, source, consumer, level)
+    if is_start_of(own, others):
+        return _start_at(program, own, only_scope(found, level), command)
+    needs = InnerNeeds.read_in(program, own, found, level)
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
     shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
     placed = buffer.argument or storage.chosen or shared
     if not placed:
-        check_all_parts(program, names, "compute_at")
-    readers = readers_in(program, source, scope)
-    needed = needed_at(program, own, readers, scope)
-    for statement in own:
-        moved = moved_to_needs(program, statement, scope, needed)
-        if source in program.algorithm.wholes:
-            moved = _without_repeated_loops(program, moved, len(scope))
-        program = program.with_statement(moved)
-        for loop in statement.loops:
-            check_nesting(program, loop)
-        for reader in readers:
-            order = Order(statement.name, reader.name, scope[-1], command)
-            program = program.with_(orders=(*program.orders, order))
+        check_all_parts(program, own, "compute_at")
+    needed = needs.values(needs.readers)
+    moved = [needs.moved(statement, needed) for statement in own]
+    if source in program.algorithm.wholes:
+        moved = [_without_repeated_loops(program, statement, len(needs.scope)) for statement in moved]
+    orders = [Order(s.name, reader.name, needs.scope[-1], command) for s in own for reader in needs.readers]
+    program = program.with_statement(*moved).with_(orders=(*program.orders, *orders))
+    for loop in dict.fromkeys(loop for statement in own for loop in statement.loops):
+        check_nesting(program, loop)
     if placed:
         return without_single_iterations(program)
-    return without_single_iterations(settled(scoped(program, storage, scope, source)))
+    return without_single_iterations(settled(scoped(program, storage, needs.scope, source)))
 
 
 def _start_at(program: Program, starts: list[Statement], scope: tuple[LoopId, ...], command: str) -> Program:
     """Start each value of a reduction in the first iteration of its update's loops `scope` that adds a term to it."""
     for start in starts:
-        updates = makers_in(program, start.source, scope)
-        program = placed_once(program, start, scope, first_iterations(program, start, updates, len(scope)))
-        orders = [Order(start.name, update.name, scope[-1], command) for update in updates]
+        makers = Makers.in_loops(program, start.source, scope)
+        program = placed_once(program, start, scope, makers.first(start))
+        orders = [Order(start.name, update.name, scope[-1], command) for update in makers.statements]
         program = program.with_(orders=(*program.orders, *orders))
     return without_single_iterations(program)
 
@@ -80,54 +79,87 @@ def placed_once(program: Program, statement: Statement, scope: tuple[LoopId, ...
     return program
 
 
-def _reading_scope(program: Program, source: str, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
-    """The loops up to `level`; of several (a reduction's start has its own) the one in which `source` is read."""
-    found = loops_named(program, consumer, level)
-    reading = [s.name for s, loop in found if any(reads(program, r, source) for r in program.with_this_loop(loop))]
-    return scope_of(program, reading if len(reading) == 1 else consumer, level)
+@dataclass(frozen=True, eq=False)
+class InnerNeeds:
+    """The values of a computation that iterations of the loops `scope` need: facts that a command takes once.
 
+    `own` are the statements that compute it and are to be there, `inside` those that are in the loops.
+    """
 
-def readers_in(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
-    return [s for s in program.with_this_loop(scope[-1]) if not _computes(s, source) and reads(program, s, source)]
+    program: Program
+    own: Sequence[Statement]
+    scope: tuple[LoopId, ...]
+    inside: tuple[Statement, ...]
 
+    @classmethod
+    def inside_of(cls, program: Program, own: Sequence[Statement], scope: tuple[LoopId, ...]) -> InnerNeeds:
+        """The needs of the iterations of these loops."""
+        return cls(program, own, scope, program.with_this_loop(scope[-1]))
 
-def needed_at(program: Program, own: list[Statement], readers: list[Statement], scope: tuple[LoopId, ...]) -> isl.Map:
-    """The values that each iteration needs: what it reads, and what leads to that in the same computation or others."""
-    source, level = own[0].source, program.loops[scope[-1]].name
-    whole = len(own) == len(program.statements_of(source))
-    through = through_others(program, source, scope) if whole else None
-    if not readers and through is None:
-        raise CommandError(f"no statement in loop {level} reads {source}{_read_elsewhere(program, source, scope)}")
-    needed = sets.union_of([*_read_relations(program, source, readers, len(scope)), *([through] if through else [])])
-    if any(source in statement.loads for statement in own):
-        needed = recurring(program, own, needed, level)
-        closed = without_holes(program, source, needed)
-        return closed if is_closed(program, own, closed) else needed
-    return without_holes(program, source, needed)
+    @classmethod
+    def read_in(
+        cls, program: Program, own: Sequence[Statement], found: Sequence[tuple[Statement, LoopId]], level: str
+    ) -> InnerNeeds:
+        """The needs in the loop `level`; of several (a reduction's start has its own) in the one that reads."""
+        inside = {loop: program.with_this_loop(loop) for _, loop in found}
+        reading = [each for each in found if any(reads(r, own[0].source) for r in inside[each[1]])]
+        scope = only_scope(reading if len(reading) == 1 else found, level)
+        return cls(program, own, scope, inside[scope[-1]])
 
+    @property
+    def source(self) -> str:
+        """The computation."""
+        return self.own[0].source
 
-def _read_elsewhere(program: Program, source: str, scope: tuple[LoopId, ...]) -> str:
-    """Advice on a computation that is read outside of the loops `scope`: by which statement."""
-    copies = [
-        s.memory.sources[source]
-        for s in program.with_this_loop(scope[-1])
-        if loads(s, source) and s.memory.sources.get(source, source) != source
-    ]
-    if copies:
-        return f": what is there reads the copy {copies[0]}; compute {source} at a loop of {copies[0]}"
-    readers = [s for s in program.acting if not _computes(s, source) and reads(program, s, source)]
-    if not readers:
-        return ""
-    first, into = readers[0], program.with_this_loop(scope[-1])[0].handle
-    where = f": {first.handle} does, outside of this loop ({nest(program, first)})"
-    return f"{where}, and {into} reads none of it; choose a loop of {first.handle}"
+    @cached_property
+    def readers(self) -> list[Statement]:
+        """The statements in the loops that read it."""
+        return [s for s in self.inside if not _computes(s, self.source) and reads(s, self.source)]
+
+    def values(self, readers: Sequence[Statement]) -> isl.Map:
+        """``iteration -> value``: what the readers read, and what leads to that in the same computation or others."""
+        program, source, own = self.program, self.source, self.own
+        level = program.loops[self.scope[-1]].name
+        whole = len(own) == len(program.statements_of(source))
+        through = through_others(program, source, self.scope, self.inside) if whole else None
+        if not readers and through is None:
+            raise CommandError(f"no statement in loop {level} reads {source}{self._read_elsewhere()}")
+        read = _read_relations(program, source, readers, len(self.scope))
+        needed = sets.union_of([*read, *([through] if through else [])])
+        if any(source in statement.loads for statement in own):
+            needed = recurring(program, own, needed, level)
+            closed = without_holes(program, source, needed)
+            return closed if is_closed(program, own, closed) else needed
+        return without_holes(program, source, needed)
+
+    def _read_elsewhere(self) -> str:
+        """Advice on a computation that is read outside of the loops: by which statement."""
+        source = self.source
+        sources = [s.memory.sources.get(source, source) for s in self.inside if loads(s, source)]
+        copies = [storage for storage in sources if storage != source]
+        if copies:
+            return f": what is there reads the copy {copies[0]}; compute {source} at a loop of {copies[0]}"
+        readers = [s for s in self.program.acting if not _computes(s, source) and reads(s, source)]
+        if not readers:
+            return ""
+        first, into = readers[0], self.inside[0].handle
+        where = f": {first.handle} does, outside of this loop ({nest(self.program, first)})"
+        return f"{where}, and {into} reads none of it; choose a loop of {first.handle}"
+
+    def moved(self, statement: Statement, needed: isl.Map) -> Statement:
+        """A statement with the loops before its own, and one execution for each value that an iteration needs.
+
+        Given S, its value map V and needed = {o -> v}, the instances become {S[o, x] : V(x) in needed(o)}.
+        """
+        values = sets.graph(self.program.value_of(statement), statement.instances)
+        return moved_into(self.program, statement, self.scope, needed.apply_range(values.reverse()).coalesce())
 
 
 def _computes(statement: Statement, source: str) -> bool:
     return statement.source == source and statement.role is not Role.COPY
 
 
-def reads(program: Program, statement: Statement, source: str) -> bool:
+def reads(statement: Statement, source: str) -> bool:
     """Whether a statement reads values of `source` from its own storage."""
     return statement.memory.sources.get(source, source) == source and loads(statement, source)
 
@@ -171,15 +203,6 @@ def read_by(program: Program, source: str, readers: Sequence[Statement], depth: 
 def _read_relations(program: Program, source: str, readers: Sequence[Statement], depth: int) -> list[isl.Map]:
     outer = [sets.graph(reader.prefix(depth), reader.instances).reverse() for reader in readers]
     return [o.apply_range(needed_values(program, r, source)) for o, r in zip(outer, readers, strict=True)]
-
-
-def moved_to_needs(program: Program, statement: Statement, scope: tuple[LoopId, ...], needed: isl.Map) -> Statement:
-    """The statement with the loops `scope` before its own, and one execution for each value that an iteration needs.
-
-    Given S, its value map V and needed = {o -> v}, the instances become {S[o, x] : V(x) in needed(o)}.
-    """
-    values = sets.graph(program.value_of(statement), statement.instances)
-    return moved_into(program, statement, scope, needed.apply_range(values.reverse()).coalesce())
 
 
 def moved_into(program: Program, statement: Statement, scope: tuple[LoopId, ...], pairs: isl.Map) -> Statement:

@@ -159,7 +159,7 @@ def all_reads(program: Program, of: Recurrence, widths: tuple[int, ...]) -> Leve
     has_end = sets.greatest(last) is not None  # so that each reader is a constant number of levels behind
     lag, late = of.depth, dict[str, LevelWalk]()
     for reader in program.acting:
-        if reader.name in mine or not reads(program, reader, of.source):
+        if reader.name in mine or not reads(reader, of.source):
             continue
         read = sets.component(needed_values(program, reader, of.source), of.axis)
         shared = next((loop for loop in of.level_loop if loop in reader.loops), None)

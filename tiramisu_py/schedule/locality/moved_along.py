@@ -32,14 +32,7 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import scope_of, statements
 from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
-from tiramisu_py.schedule.locality.compute_at import (
-    compute_at,
-    loads,
-    moved_to_needs,
-    needed_at,
-    needed_by,
-    readers_in,
-)
+from tiramisu_py.schedule.locality.compute_at import InnerNeeds, compute_at, loads, needed_by
 from tiramisu_py.schedule.locality.reduction_ends import is_start_of
 from tiramisu_py.schedule.locality.slide import slid
 from tiramisu_py.schedule.loops.order import inner_level
@@ -227,9 +220,9 @@ def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId
     """The program with guests, readers first, in the loops that they had before, which are inside `outer` now."""
     for guest in guests:
         scope = (*outer, *guest.scope)
-        own = statements(program, guest.names)
-        needed = _needed_of(program, guest, own, scope)
-        program = program.with_statement(*(moved_to_needs(program, statement, scope, needed) for statement in own))
+        needs = InnerNeeds.inside_of(program, statements(program, guest.names), scope)
+        needed = _needed_of(guest, needs)
+        program = program.with_statement(*(needs.moved(statement, needed) for statement in needs.own))
         if guest.slides is not None:
             level = program.loops[guest.slides.loop].name
             program = slid(_with_whole_box(program, guest, scope), guest.source, guest.names, level, guest.slides)
@@ -238,18 +231,18 @@ def _inside_again(program: Program, guests: Sequence[Guest], outer: tuple[LoopId
     return program
 
 
-def _needed_of(program: Program, guest: Guest, own: list[Statement], scope: tuple[LoopId, ...]) -> isl.Map:
+def _needed_of(guest: Guest, needs: InnerNeeds) -> isl.Map:
     """The values of a guest that each iteration needs: of a copy those that its readers take from it."""
-    inside = program.with_this_loop(scope[-1])
+    loading = [s for s in needs.inside if loads(s, guest.source)]
     if guest.stored == guest.source:
-        readers = readers_in(program, guest.source, scope)
+        readers = needs.readers
         if guest.copied_later:
             copies = {s.memory.target for s in readers if s.role is Role.COPY}
             readers = [s for s in readers if s.memory.target not in copies]
-            readers += [s for s in inside if s.memory.sources.get(guest.source) in copies and loads(s, guest.source)]
-        return needed_at(program, own, readers, scope)
-    readers = [s for s in inside if s.memory.sources.get(guest.source) == guest.stored and loads(s, guest.source)]
-    return needed_by(program, guest.source, readers, len(scope))
+            readers += [s for s in loading if s.memory.sources.get(guest.source) in copies]
+        return needs.values(readers)
+    readers = [s for s in loading if s.memory.sources.get(guest.source) == guest.stored]
+    return needed_by(needs.program, guest.source, readers, len(needs.scope))
 
 
 def _with_whole_box(program: Program, guest: Guest, scope: tuple[LoopId, ...]) -> Program:
@@ -283,15 +276,14 @@ def _with_guests(
     found = _guests_of(program, own) if not is_start_of(own, statements(program, consumer)) else None
     apart = _taken_out(program, found or ())
     guests = _explained(program, apart, found or [])
-    if not guests:
-        return compute_at(program, source, names, consumer, level, command)
-    moved = compute_at(apart, source, names, consumer, level, command)
-    if not _has_moved(moved, own):
-        return compute_at(program, source, names, consumer, level, command)
-    orders = (*program.orders, *moved.orders[len(apart.orders) :])
-    inside = _inside_again(moved, guests, scope_of(moved, consumer, level))
-    inside = _with_scopes(inside, program, guests, own).with_(orders=orders)
-    return without_single_iterations(settled(inside))
+    if guests:
+        moved = compute_at(apart, source, names, consumer, level, command)
+        if _has_moved(moved, own):
+            orders = (*program.orders, *moved.orders[len(apart.orders) :])
+            inside = _inside_again(moved, guests, scope_of(moved, consumer, level))
+            inside = _with_scopes(inside, program, guests, own).with_(orders=orders)
+            return without_single_iterations(settled(inside))
+    return compute_at(program, source, names, consumer, level, command)
 
 
 # -- the commands as values

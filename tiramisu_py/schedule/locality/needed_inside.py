@@ -9,7 +9,7 @@ reads, iteration o needs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import islpy as isl
 
@@ -23,13 +23,14 @@ from tiramisu_py.schedule.locality.holes import in_few_pieces
 from tiramisu_py.sets import smallest
 
 
-def through_others(program: Program, source: str, scope: tuple[LoopId, ...]) -> isl.Map | None:
+def through_others(
+    program: Program, source: str, scope: tuple[LoopId, ...], inside: Sequence[Statement]
+) -> isl.Map | None:
     """``iteration of scope -> values of source`` read by computations outside whose values the iteration needs.
 
-    None if there are no such computations. Later commands move them into the loops; until then the program is refused,
-    since the values of `source` are inside the loops only.
+    `inside` are the statements in the loops. None if there are no such computations. Later commands move them into the
+    loops; until then the program is refused, since the values of `source` are inside the loops only.
     """
-    inside = program.with_this_loop(scope[-1])
     between = _between(program, source, inside)
     needed: dict[str, isl.Map] = {}
     for statement in inside if between else ():
@@ -78,7 +79,7 @@ def with_own_values(program: Program, own: Iterable[Statement], needed: isl.Map)
     return needed.union(needed.apply_range(chains)).intersect_range(existing(program, source)).coalesce()
 
 
-def recurring(program: Program, own: list[Statement], needed: isl.Map, level: str) -> isl.Map:
+def recurring(program: Program, own: Sequence[Statement], needed: isl.Map, level: str) -> isl.Map:
     """The values of a recurrence that each iteration needs, if different iterations compute values of their own.
 
     Iterations may share values only where they share some that they read: otherwise each of them would repeat what
@@ -95,7 +96,7 @@ def recurring(program: Program, own: list[Statement], needed: isl.Map, level: st
     return whole
 
 
-def is_closed(program: Program, own: list[Statement], values: isl.Map) -> bool:
+def is_closed(program: Program, own: Sequence[Statement], values: isl.Map) -> bool:
     """Whether each iteration has, with a value of a recurrence, all that this value reads of the recurrence."""
     reads = sets.union_of(_reads(program, own, own[0].source))
     return bool(values.apply_range(reads).is_subset(values))

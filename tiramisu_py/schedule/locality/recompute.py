@@ -80,7 +80,7 @@ def recompute(
     Segments have `widths` levels; each width is a multiple of the next, that of the segments inside. Without widths the
     schedule is a binomial one, with so many `places`. Levels kept in the whole call are in `memory`, a file perhaps.
     """
-    check_all_parts(program, names, "recompute")
+    check_all_parts(program, statements(program, names), "recompute")
     of = recurrence(program, statements(program, names), source, iterator)
     every = widths[-1] if widths else of.depth + 1
     if every <= of.depth:

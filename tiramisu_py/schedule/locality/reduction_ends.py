@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import islpy as isl
 
@@ -24,6 +25,7 @@ from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 
 def is_start_of(own: Sequence[Statement], consumer: Sequence[Statement]) -> bool:
@@ -32,37 +34,46 @@ def is_start_of(own: Sequence[Statement], consumer: Sequence[Statement]) -> bool
     return len(sources) == 1 and all(s.role is Role.INIT for s in own) and any(s.role is Role.UPDATE for s in consumer)
 
 
-def makers_in(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
-    """The statements that compute values, or add terms to them, in the loops `scope`; raises `CommandError`."""
-    makers = [s for s in program.statements_of(source) if s.role in (Role.VALUE, Role.UPDATE)]
-    inside = [s for s in makers if s.loops[: len(scope)] == scope]
-    if not inside:
-        names = ", ".join(program.loops[loop].name for loop in scope)
-        raise CommandError(
-            f"no value of {source} is made in the loops {names}: {'; '.join(nest(program, s) for s in makers)}"
-        )
-    return inside
+@dataclass(frozen=True, eq=False)
+class Makers:
+    """The statements that compute values of `source`, or add terms to them, in loops: facts that a command takes once.
 
+    `depth` is the number of these loops.
+    """
 
-def first_iterations(program: Program, start: Statement, updates: Sequence[Statement], depth: int) -> isl.Map:
-    """``start -> iteration`` of the outermost `depth` loops of the updates in which the first term is added."""
-    values = sets.graph(program.value_of(start), start.instances)
-    return values.apply_range(_made_in(program, updates, depth)).lexmin()
+    program: Program
+    source: str
+    statements: list[Statement]
+    depth: int
 
+    @classmethod
+    def in_loops(cls, program: Program, source: str, scope: tuple[LoopId, ...]) -> Makers:
+        """Those in the loops `scope`; raises `CommandError` where there are none."""
+        makers = [s for s in program.statements_of(source) if s.role in (Role.VALUE, Role.UPDATE)]
+        inside = [s for s in makers if s.loops[: len(scope)] == scope]
+        if not inside:
+            names = ", ".join(program.loops[loop].name for loop in scope)
+            raise CommandError(
+                f"no value of {source} is made in the loops {names}: {'; '.join(nest(program, s) for s in makers)}"
+            )
+        return cls(program, source, inside, len(scope))
 
-def last_iterations(
-    program: Program, reader: Statement, source: str, makers: Sequence[Statement], depth: int
-) -> isl.Map:
-    """``reader -> iteration`` of the outermost `depth` loops in which the last part of what it reads is made."""
-    return needed_values(program, reader, source).apply_range(_made_in(program, makers, depth)).lexmax()
+    def first(self, start: Statement) -> isl.Map:
+        """``start -> iteration`` of the loops in which the first term is added."""
+        values = sets.graph(self.program.value_of(start), start.instances)
+        return values.apply_range(self._made).lexmin()
 
+    def last(self, reader: Statement) -> isl.Map:
+        """``reader -> iteration`` of the loops in which the last part of what it reads is made."""
+        return needed_values(self.program, reader, self.source).apply_range(self._made).lexmax()
 
-def _made_in(program: Program, makers: Sequence[Statement], depth: int) -> isl.Map:
-    """``value -> iteration`` of the outermost `depth` loops, of all executions that make a part of the value."""
-    parts = list[isl.Map]()
-    for maker in makers:
-        parts.append(sets.relating(program.value_of(maker), maker.prefix(depth), maker.instances))
-    return sets.union_of(parts).intersect_params(program.context).coalesce()
+    @cached_property
+    def _made(self) -> isl.Map:
+        """``value -> iteration``, of all executions that make a part of the value."""
+        parts = list[isl.Map]()
+        for maker in self.statements:
+            parts.append(sets.relating(self.program.value_of(maker), maker.prefix(self.depth), maker.instances))
+        return sets.union_of(parts).intersect_params(self.program.context).coalesce()
 
 
 def without_others(program: Program, statement: Statement, at: isl.Map) -> Program:

@@ -23,7 +23,7 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import scope_of, statements
 from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
 from tiramisu_py.schedule.locality.compute_at import check_movable, placed_once, reads
-from tiramisu_py.schedule.locality.reduction_ends import last_iterations, makers_in
+from tiramisu_py.schedule.locality.reduction_ends import Makers
 from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 
@@ -34,21 +34,21 @@ def reverse_compute_at(
     """Run each execution in the last iteration of the producer's loops up to `level` that makes what it reads."""
     scope = scope_of(program, producer, level)
     source = statements(program, producer)[0].source
-    makers = makers_in(program, source, scope)
+    makers = Makers.in_loops(program, source, scope)
     own = statements(program, names)
     check_movable(program, own[0].source, own)
     for reader in own:
-        _check_reader(program, reader, source)
-        program = placed_once(program, reader, scope, last_iterations(program, reader, source, makers, len(scope)))
-        orders = [Order(maker.name, reader.name, scope[-1], command) for maker in makers]
+        _check_reader(reader, source)
+        program = placed_once(program, reader, scope, makers.last(reader))
+        orders = [Order(maker.name, reader.name, scope[-1], command) for maker in makers.statements]
         program = program.with_(orders=(*program.orders, *orders))
     return without_single_iterations(program)
 
 
-def _check_reader(program: Program, reader: Statement, source: str) -> None:
+def _check_reader(reader: Statement, source: str) -> None:
     if reader.source == source:
         raise CommandError(f"{reader.handle} computes {source} itself: reverse_compute_at moves what reads it")
-    if not reads(program, reader, source):
+    if not reads(reader, source):
         copy = reader.memory.sources.get(source, source)
         why = f"does not read {source}" if copy == source else f"reads its copy {copy}, not {source}"
         raise CommandError(f"{reader.handle} {why}: reverse_compute_at moves readers of what is made in the loop")

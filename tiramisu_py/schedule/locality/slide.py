@@ -41,7 +41,7 @@ def _sliding(program: Program, source: str, names: Sequence[str], level: str) ->
     if len(found) > 1:
         raise CommandError(f"the parts of {source} are kept in several places: {', '.join(sorted(found))}")
     if not kept_apart(program, source):
-        check_all_parts(program, names, "slide")
+        check_all_parts(program, own, "slide")
     storage = program.storages[found.pop()]
     readers = [s for s in program.acting if s not in own and _loads_from(program, s, storage)]
     loop = _level(program, own, readers, level)

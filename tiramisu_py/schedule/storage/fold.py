@@ -27,7 +27,7 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
             f"{source} is kept in several places: {', '.join(targets)}; fold the part kept in one of them"
         )
     if not kept_apart(program, source):
-        check_all_parts(program, names, "fold")
+        check_all_parts(program, statements(program, names), "fold")
     storage = program.storages[targets[0]]
     buffer = program.buffers[storage.buffer]
     if buffer.argument:

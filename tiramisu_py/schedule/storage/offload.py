@@ -28,7 +28,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import FILES, LOADS, STORES, Device, Role, Statement, Transfer, Waiting, device_words
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import loop_name, size
+from tiramisu_py.schedule.command_arguments import loop_name, size, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.devices.files import file_of
 from tiramisu_py.schedule.devices.place_waits import idle
@@ -214,7 +214,7 @@ def moved(levels: isl.Set, by: int) -> isl.Set:
 
 def offload(program: Program, source: str, names: Sequence[str], index: str, ahead: int, command: str) -> Program:
     """Put the levels `index` of a source that are read late in a file, and keep a ring of them in memory."""
-    check_all_parts(program, names, "offload")
+    check_all_parts(program, statements(program, names), "offload")
     declared = program.algorithm.source(source)
     known = value_names(declared)
     if not isinstance(declared, Computation) or index not in known:

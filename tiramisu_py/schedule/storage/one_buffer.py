@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.command_arguments import statements
 
 
-def check_all_parts(program: Program, names: Sequence[str], command: str) -> None:
-    """Refuse a command on a buffer that names only some of the statements that store to it.
+def check_all_parts(program: Program, own: Sequence[Statement], command: str) -> None:
+    """Refuse a command on a buffer that is for `own`, if these are only some of the statements that store to it.
 
     All statements of a computation store to one place, because a read may need values from several of them.
     """
-    own = statements(program, names)
+    names = {statement.name for statement in own}
     left_out = [s for s in program.storing if s.name not in names and any(_one_thing(s, other) for other in own)]
     if not left_out:
         return

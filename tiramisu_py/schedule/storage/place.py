@@ -28,7 +28,7 @@ _ELSEWHERE = {
 
 def place(program: Program, source: str, names: Sequence[str], policy: Policy, node: object) -> Program:
     """Give the buffer in which a computation (or the copy `names`) is kept a policy of memory."""
-    check_all_parts(program, names, "place")
+    check_all_parts(program, statements(program, names), "place")
     pages = _pages(source, policy, node)
     held = {statement.memory.target for statement in statements(program, names) if statement.role is Role.COPY} or {
         source

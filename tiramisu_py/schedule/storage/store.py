@@ -78,7 +78,7 @@ def store_in(
 
     `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`; `swizzle` is (rows, group).
     """
-    check_all_parts(program, names, "store_in")
+    check_all_parts(program, statements(program, names), "store_in")
     copies = _copies(program, names)
     if copies:
         return _copies_in(program, copies, into, swizzle)
@@ -277,7 +277,7 @@ def store_at(program: Program, source: str, names: Sequence[str], scope: tuple[L
     """Give a computation's own buffer one copy for each iteration of the loops `scope`."""
     if _copies(program, names):
         raise CommandError(f"{', '.join(names)} is a copy: it is kept at the level at which it is made")
-    check_all_parts(program, names, "store_at")
+    check_all_parts(program, statements(program, names), "store_at")
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
     if buffer.argument:
