@@ -127,7 +127,7 @@ def _scores(s: Any, other: Any, of: Heads) -> None:
     sums = s.update.rfactor(d0)
     s.split(u, _rows(of, s), u0, u1)
     s.update.reorder(h, r, z, d0, u0, u1, v)
-    s.update.after(s.init, u0)
+    s.update.after(s.init, z)
     s.parallelize(h)
     sums.compute_at(s.update, u0)
     sums.store_in(tm.REGISTER)
