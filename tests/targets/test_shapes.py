@@ -38,9 +38,7 @@ def is_usual(case: tuple[Target, int]) -> bool:
     return is_plain(target) and USUAL.index(target) % HALVES == half
 
 
-def calls(
-    which: int, shape: Shape, function: LoopFunction, cpu: tm.Target
-) -> list[tuple[Call, dict[str, np.ndarray]]]:
+def calls(which: int, shape: Shape, function: LoopFunction, cpu: tm.Target) -> list[tuple[Call, dict[str, np.ndarray]]]:
     """Calls with arrays on cache lines and off them, and what the outputs must hold then.
 
     A story may round in another order on another processor.
