@@ -124,9 +124,10 @@ class Recipe:
         """
         algorithm = self.function.algorithm
         read = {source for stage in self.stages for source in sources_of(algorithm.computations[stage.name])}
-        inputs = [each for each in algorithm.inputs.values() if not each.scalar]
-        arrays = [each for each in (*inputs, *algorithm.computations.values()) if each.name in read]
-        cheap = cpu.costs.remainder(min(each.dtype.bytes for each in (*arrays, *self.stages))) == "mask"
+        types = {each.name: each.dtype for each in algorithm.inputs.values() if not each.scalar}
+        types |= {each.name: each.dtype for each in algorithm.computations.values()}
+        elements = [stage.dtype.bytes for stage in self.stages] + [types[name].bytes for name in read if name in types]
+        cheap = cpu.costs.remainder(min(elements)) == "mask"
         return "mask" if cheap or not all(map(self._runs_twice, self.stages)) else "overlap"
 
     def _runs_twice(self, stage: Computation) -> bool:
