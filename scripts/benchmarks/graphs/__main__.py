@@ -185,7 +185,7 @@ def rows_of_layers(found: Sequence[LayerTimes]) -> Iterator[list[str]]:
 
 
 def _names_of_steps(found: Sequence[LayerTimes]) -> list[str]:
-    return list(max((each.step for each in found), key=len))
+    return max((list(each.step) for each in found), key=len)
 
 
 def _heads_of_layers(found: Sequence[LayerTimes]) -> list[str]:
