@@ -6,10 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.folders import modules_of
-
-with modules_of(Path(__file__).resolve().parents[2] / "scripts") as _load:
-    graphs_of = _load("benchmarks.graphs.files").graphs_of
+from benchmarks.graphs.files import graphs_of
 
 
 def test_triples_and_pointers_are_edges_sorted_by_type(tmp_path: Path) -> None:
