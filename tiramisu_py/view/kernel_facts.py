@@ -59,8 +59,9 @@ class AccessFacts:
     """One access of a kernel: a warp's `sectors` of 32 bytes in global memory, or its bank conflicts in shared memory.
 
     `least` is the number needed for contiguous elements. `sectors` is 0 for shared memory; `conflicts` is the number of
-    turns there, 0 for global memory; of what a warp loads as matrices (`of_matrix`), for
-    8 rows of 16 bytes. `alignment` is that of the warp's first address, in bytes, at most 128. If indices are values (`known` is false), the other facts are undefined, but for `requests`: the lines of 128 bytes
+    turns there, 0 for global memory; of what a warp loads as matrices (`of_matrix`), those for 8 rows of 16 bytes.
+    `alignment` is that of the warp's first address, in bytes, at most 128. If indices are values (`known` is false),
+    the other facts are undefined, but for `requests`: the lines of 128 bytes
     that warps ask for, for each row of an array whose rows have constant lengths, at arbitrary rows (0: not known).
     """
 

@@ -76,7 +76,7 @@ def store_in(
 ) -> Program:
     """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout.
 
-    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`; `swizzle` says how rows are turned.
+    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`; `swizzle` turns rows.
     """
     check_all_parts(program, statements(program, names), "store_in")
     copies = _copies(program, names)
