@@ -296,6 +296,29 @@ def test_what_a_program_does_wrong_is_shown_at_the_smallest_sizes(
 
 
 @tm.jit
+def chosen(X, Y, B: tl.constexpr, MASKED: tl.constexpr):
+    """What is loaded chooses what is stored: as a block of its own, of which no lane may be outside of the array."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(X[i], mask=i < X.shape[0], other=0) if MASKED else tl.load(X[i])
+    tl.store(Y[i], tl.where(x > 2, x, 1), mask=i < Y.shape[0])
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_integers_that_choose_are_read_for_the_whole_block(masked: bool) -> None:
+    (n,) = tm.params("N")
+    f = tm.Function("choosing", params=[n])
+    x, y = f.input("x", tm.int32, [n]), f.array("y", tm.int32, [n])
+    chosen[tl.cdiv(n, 4)](x, y, B=4, MASKED=masked)
+    f.outputs(y)
+    assert f.check().ok == masked
+    if not masked:
+        (violation, *_) = f.check().violations
+        assert violation.kind == "bounds" and "reads x[1], which is outside the array x" in violation.message
+    else:
+        np.testing.assert_array_equal(f.evaluate(np.arange(6, dtype=np.int32)), [1, 1, 1, 3, 4, 5])
+
+
+@tm.jit
 def squared(X, Y, B: tl.constexpr):
     i, j = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, B)
     x = tl.load(X[i[:, None], j], mask=i[:, None] < X.shape[0], other=0)

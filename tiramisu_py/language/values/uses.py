@@ -113,8 +113,11 @@ class Uses:
         return found
 
     def _indexing(self) -> frozenset[BlockValue]:
-        """Values that say where something is, or whether: those of indices, masks and bounds."""
+        """Values that say where something is, or whether: those of indices, masks and bounds, and what conditions of
+        choices compare, but for blocks that are loaded. These are read as a whole, whatever is chosen.
+        """
         waiting: list[BlockValue] = []
+        conditions: list[BlockValue] = []
         for node in self.nodes:
             if isinstance(node, BlockLoop):
                 waiting += _values((node.low, node.high, node.step))
@@ -123,20 +126,24 @@ class Uses:
             elif node.op.startswith("masked_"):
                 waiting += _values(node.operands[1:2] if node.op == "masked_load" else node.operands[2:3])
             elif node.op == "select":
-                waiting += _values(node.operands[:1])
-        found: set[BlockValue] = set()
+                conditions += _values(node.operands[:1])
+        return frozenset(self._made_of(conditions, self._made_of(waiting, set(), True), False))
+
+    def _made_of(self, waiting: list[BlockValue], found: set[BlockValue], loaded: bool) -> set[BlockValue]:
+        """The integers that these values are made of, and those `found`; with blocks that are `loaded`, or without."""
         while waiting:
             value = waiting.pop()
-            if value in found or dtype_of(value).is_float:
+            made = self.instruction(value)
+            is_block = made is not None and made.op in ("load", "masked_load") and bool(value.type.shape)
+            if value in found or dtype_of(value).is_float or (is_block and not loaded):
                 continue
             found.add(value)
-            made = self.instruction(value)
             if made is not None and made.op not in KEPT:
                 waiting += _values(made.operands)
             if value in self.carriers:
                 loop, k = self.carriers[value]
                 waiting += _values((loop.initial[k], loop.yields[k]))
-        return frozenset(found)
+        return found
 
 
 def walked(body: Sequence[Node]) -> Iterator[Node]:
