@@ -13,13 +13,13 @@ from tests.interpret.test_machine import at, function, number, number_of, op, pl
 from tests.language.test_masks_left_out import module_of
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.operators import sum_
-from tiramisu_py.interpret import InterpretError, run
+from tiramisu_py.interpret import InterpretError, array_steps, run
 from tiramisu_py.interpret.array_steps import ArraySteps
 from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.ir import Block, For, Load, Private, Store
 from tiramisu_py.program.loops import Combine, Parallel
 
-N, M, K = tm.params("N M K")
+N, M, K, H = tm.params("N M K H")
 i, j, k, s, t = tm.iters("i j k s t")
 #: A function, its arguments, and the least number of executions in a step, on average; 0: it runs one by one.
 Program = Callable[[np.random.Generator], tuple[tm.Function, dict[str, Any], float]]
@@ -262,3 +262,21 @@ def test_concurrent_iterations_add_to_copies_in_their_shares() -> None:
     share = np.add.accumulate(np.array([0.0] + [0.1] * 16))[-1]
     assert x[0] == 1.0 + share + share
     assert (steps.steps, steps.executions) == (2, 32)
+
+
+def test_lanes_that_a_mask_leaves_out_store_nothing_where_the_nest_is_run_in_parts(monkeypatch: Any) -> None:
+    """The loop over rows is too long for one run, so that masks are around the loops that are."""
+    f = tm.Function("masked", params=[N, M, K, H], assume="H >= 1 and H < M and N >= 1 and K >= 1")
+    a, b = f.input("a", tm.float32, [N, K]), f.input("b", tm.float32, [K, M])
+    c = f.reduction("c", {i: N, j: M}, {k: K}, tm.sum, a[i, k] * b[k, j])
+    f.outputs(c)
+    c.init.reorder(i, j)
+    for part in c.update.separate_at(j, [H]):
+        part.reorder(i, j, k).vectorize(j, 8, remainder="mask")
+    rng = np.random.default_rng(0)
+    given = {
+        "a": rng.integers(-4, 5, (6, 30)).astype(np.float32),
+        "b": rng.integers(-4, 5, (30, 32)).astype(np.float32),
+    }
+    monkeypatch.setattr(array_steps, "MOST", 500)
+    np.testing.assert_array_equal(f.evaluate(**given, H=13, as_scheduled=True), given["a"] @ given["b"])

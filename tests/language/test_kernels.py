@@ -187,7 +187,7 @@ def test_columns_of_products_lie_side_by_side() -> None:
     text = tm.recipes.blocks(run, on=tm.cores())
     assert "\nk.store_in([rd, rn])" in text and "\nk.reorder(rd, rn)" in text and "\nv.store_in" not in text
     (product,) = (line for line in text.splitlines() if line.startswith("product.update.reorder"))
-    assert product == "product.update.reorder(rn_tile, rm_tile, rd, rm_in, rn_in)"
+    assert product == "product.update.reorder(rd, rm, rn)"
     updates = re.findall(r"// product\[.*\] \+= .*\n((?:.*\n){2})", f.source("x86-64-v4")["attention.c"])
     assert updates and not any("TM_STRIDED" in update or "gather" in update for update in updates)
 

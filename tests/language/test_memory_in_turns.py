@@ -158,6 +158,20 @@ def test_swizzled_rows_of_factors_have_no_bank_conflicts() -> None:
     assert set(shared_loads(f)) == {8}
 
 
+@pytest.mark.slow
+def test_conflicts_of_matrices_are_counted_for_eight_rows_at_a_time() -> None:
+    """Of 64 bytes, of which two rows have all banks: those that differ by four rows met, if each row was turned."""
+    made = lambda: tensor_product(TM=32, TN=32, TK=32, assume="K mod 8 = 0")  # noqa: E731
+    text = tm.recipes.blocks(made()[1], on=tm.gpu(), num_warps=4)
+    assert text.count("swizzle=(4, 8, 2)") == 2
+    assert set(shared_loads(pasted(made, num_warps=4))) == {1}
+    f, _ = made()
+    exec(text.replace("swizzle=(4, 8, 2)", "swizzle=(4, 8)"), {"tm": tm, "f": f})
+    f.derive_transfers()
+    assert set(shared_loads(f)) == {2}
+    assert "bank conflicts, 2 turns a matrix" in str(f.cost("kernels")[0])
+
+
 # -- barriers
 
 

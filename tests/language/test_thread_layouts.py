@@ -101,7 +101,7 @@ def test_factors_that_a_kernel_rounds_are_values_of_16_bits() -> None:
     run = halves_of_attention[tl.cdiv(M, 16)](S, V, out, TM=16, TN=16, D=8)
     f.outputs(out)
     text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
-    assert "product.update.tensorize(" in text and "rounded.store_in(tm.SHARED, swizzle=(2, 8))" in text
+    assert "product.update.tensorize(" in text and "rounded.store_in(tm.SHARED, swizzle=(2, 8, 4))" in text
     f.derive_transfers()
     s, v = np.log(1 + numbers(18, 11)).astype(np.float32), numbers(11, 8, dtype=np.float16)
     expected = f.evaluate(s, v)

@@ -127,11 +127,13 @@ def test_each_copy_and_each_sweep_is_needed(name: str) -> None:
 
 def twice() -> tm.Function:
     """Levels of which each late reader takes two, last one first."""
-    f = tm.Function("twice", params=[T, N], assume="T >= 0 and T <= 9 and N >= 1")
+    f = tm.Function("twice", params=[T, N], assume="T >= 0 and T <= 40 and N >= 1")
     first = f.input("first", tm.float64, [N])
     u = f.computation("u", {t: T + 2, i: N}, lambda u: tm.select(t == 0, first[i], u[t - 1, i] * 1.25 + i))
     top = f.computation("top", {i: N}, u[T + 1, i])
-    f.outputs(f.computation("y", {t: T + 1, i: N}, (u[T + 1 - t, i] - u[T - t, i]) / top[i]))
+    y = f.computation("y", {t: T + 1, i: N}, (u[t + 1, i] - u[t, i]) / top[i])
+    f.outputs(y)
+    y.reverse(t)
     return f
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +101,40 @@ def test_the_facts_of_a_compiled_kernel_have_its_machine_code(disassembler: str)
     assert facts.code == {80: by_architecture["sm_80"]}
     assert facts.code[80].fused >= 1 and facts.code[80].spills == 0 and facts.code[80].barriers == 0
     assert f"sm_80: {facts.code[80]}" in facts.lines()
+
+
+_OF_TRITON = """
+import sys
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def rows(A, B, C, K, T: tl.constexpr):
+    r, k0 = tl.arange(0, T), tl.arange(0, T)
+    acc = tl.zeros((T, T), tl.float32)
+    for k in range(0, K, T):
+        a, b = tl.load(A + r[:, None] * K + k + k0[None, :]), tl.load(B + (k + k0)[:, None] * T + r[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(C + r[:, None] * T + r[None, :], acc)
+
+types = {"A": "*fp16", "B": "*fp16", "C": "*fp32", "K": "i32", "T": "constexpr"}
+aligned = {(at,): [["tt.divisibility", 16]] for at in range(4)}
+source = ASTSource(fn=rows, signature=types, constexprs={"T": 32}, attrs=aligned)
+options = {"num_warps": 1, "num_stages": 1}
+open("rows.cubin", "wb").write(triton.compile(source, target=GPUTarget("cuda", 80, 32), options=options).asm["cubin"])
+"""
+
+
+def test_the_machine_code_of_a_cubin_of_triton_is_counted_by_loop(disassembler: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("Triton is not installed")
+    (tmp_path / "rows.py").write_text(_OF_TRITON)
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "rows.py"], cwd=tmp_path, env=environment, check=True)
+    code = machine_code(tmp_path / "rows.cubin")["rows"]
+    (loop,) = code.loops
+    assert loop.tensor == code.tensor == 32 * 32 * 32 // (16 * 8 * 16)
+    assert loop.wide_loads > 0 and loop.barriers > 0 and loop.spills == 0 and loop.fused == 0
+    assert 0 < loop.bytes < code.bytes and loop.bytes == 16 * loop.instructions

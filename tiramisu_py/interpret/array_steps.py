@@ -48,7 +48,7 @@ class ArraySteps:
         known = self._plain.get(id(node))
         if known is None:
             known = self._plain[id(node)] = (node, is_plain(node))
-        if not known[1] or self._failed[id(node)] >= TRIES:
+        if not known[1] or frame.active is not None or self._failed[id(node)] >= TRIES:
             return False
         try:
             found = executions(node, frame, MOST, iterations)

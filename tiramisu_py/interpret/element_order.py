@@ -43,7 +43,7 @@ def places(found: Sequence[NestExecutions]) -> StoredElements:
             after += each.array.data.size
     stored = []
     for each in found:
-        own = each.flat(each.store.indices)
+        own = each.flat(each.store.indices, each.array)
         if own.min() < 0:
             raise UnsuitableError("a store is outside of its array")
         stored.append(own + bases[each.store.buffer])
@@ -118,11 +118,11 @@ def levels(found: Sequence[NestExecutions], at: StoredElements) -> Whole:
 def _after_conflicts(found: Sequence[NestExecutions], at: StoredElements, stored: frozenset[str]) -> Whole:
     """The level of each execution, one after another: after the last store to what it touches, and the loads of it."""
     groups(at)
-    loaded, times = [], []
+    loaded, times, arrays = [], [], {each.store.buffer: each.array for each in found}
     for each, start in zip(found, at.starts, strict=False):
         for load in loads_in(each.store.value):
             if load.buffer in stored:
-                own = each.flat(load.indices)
+                own = each.flat(load.indices, arrays[load.buffer])
                 inside = own >= 0
                 loaded.append(own[inside] + at.bases[load.buffer])
                 times.append(at.time[start : start + each.elements.count][inside])

@@ -44,15 +44,15 @@ class NestExecutions:
     elements: ElementRows
     order: tuple[Value, ...]
 
-    def flat(self, indices: Sequence[Expr]) -> Value:
-        """The number of the element of the array at some indices, for each execution; -1 outside of it."""
+    def flat(self, indices: Sequence[Expr], array: Array) -> Value:
+        """The number of the element of an array at some indices, for each execution; -1 outside of it."""
         evaluate = self.elements.evaluator()
         columns = [evaluate(index) for index in indices]
-        if len(columns) < self.array.data.ndim:
+        if len(columns) < array.data.ndim:
             columns.append(self.elements.varying[LANE])
         place: Value = 0
         inside: Value = True
-        for column, extent in zip(columns, self.array.data.shape, strict=True):
+        for column, extent in zip(columns, array.data.shape, strict=True):
             inside = inside & (column >= 0) & (column < extent)
             place = place * extent + column
         return np.where(inside, np.broadcast_to(place, self.elements.count), -1)

@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.loops import Combine, Tag
 from tiramisu_py.program.machine.pages import Pages
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.program.storage import Memory, Swizzle
 from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ class Allocate:
     is host memory in pages of its own, under this policy. The elements of a `ring` move along before all of them have
     values, so it starts as zeros. In a `padded` buffer, vectors may load elements without a value: lanes past the end
     of a loop, whose results are dropped. GPU memory that is `zeroed` is set to zero, on that operation sequence.
-    With a `swizzle` of (rows, group), powers of two, element ``[r, c]`` is to be at ``[r, c ^ group * (r % rows)]``.
+    With a `swizzle` of (rows, group), powers of two, element ``[r, c]`` is to be at ``[r, c ^ group * (r % rows)]``;
+    of (rows, group, alike) at ``[r, c ^ group * (r // alike % rows)]``.
     """
 
     roles: ClassVar[Roles] = roles(
@@ -212,7 +213,7 @@ class Allocate:
     ring: bool = False
     padded: bool = False
     zeroed: int | None = None
-    swizzle: tuple[int, int] | None = None
+    swizzle: Swizzle | None = None
 
 
 # -- memory that arrays of the host's part have in turns. An `Allocate` is a scope; these lifetimes overlap in any way:

@@ -150,9 +150,11 @@ class KernelNest:
 
     def _side(self, loop: LoopId) -> tuple[isl.Aff, int | None]:
         relation = self.iterations(loop)
-        lows = sets.lower_bounds(relation)
+        lows = sorted(sets.lower_bounds(relation), key=sets.has_floors)
         box = sets.interval_around(relation, lows)
         if box is not None:
+            if sets.has_floors(box.low) and isinstance(self.program.loops[loop].tag, GpuThread):
+                box = _with_remainders(relation, box)
             return box.low, box.extent
         loose = [low for low in lows if sets.never_below(relation, low)]
         if loose and isinstance(self.program.loops[loop].tag, GpuBlock):
@@ -161,6 +163,11 @@ class KernelNest:
         if interval is not None:
             return sets.constant(relation.get_space().domain(), interval[0]), interval[1] - interval[0] + 1
         name = self.program.loops[loop].name
+        if relation.is_empty():
+            raise UnsupportedError(
+                f"loop {name} of a kernel has no iterations for any sizes",
+                "look at the mask or the condition of what is in it: it never holds",
+            )
         if isinstance(self.program.loops[loop].tag, GpuThread):
             raise UnsupportedError(
                 f"loop {name} runs on threads, but its number of iterations has no constant bound",
@@ -224,6 +231,18 @@ class KernelNest:
                 assert extent is not None
                 found[axis] = max(found[axis], extent)
         return (found[0], found[1], found[2])
+
+
+def _with_remainders(relation: isl.Map, box: sets.AxisInterval) -> sets.AxisInterval:
+    """The iterations of a thread loop, with those that a remainder leaves out at its begin and end.
+
+    Then a statement under ``i % 3 == 1`` has the threads of one that runs for all i. The box stays where that begins
+    with no affine number of the loops around, or has more than twice the threads.
+    """
+    whole = relation.remove_divs()
+    lows = [low for low in sets.lower_bounds(whole) if not sets.has_floors(low)]
+    found = sets.interval_around(whole, lows)
+    return box if found is None or found.extent > 2 * box.extent else found
 
 
 def kernels(program: Program) -> tuple[KernelNest, ...]:

@@ -57,6 +57,10 @@ def as_memory(given: Memory | str) -> Memory:
     return Memory(given)
 
 
+#: How rows of shared memory are turned: (rows, group), or (rows, group, alike).
+Swizzle = tuple[int, int] | tuple[int, int, int]
+
+
 @own_class
 @dataclass(frozen=True, eq=False)
 class Buffer:
@@ -69,7 +73,8 @@ class Buffer:
     scope. An array of the caller may have `strides`: the distances of neighbours in each dimension, in elements,
     ``tm.Buffer("part", [N, M], tm.float32, strides=[S, 1])``. One whose extents are products has them as `passed`; each
     factor is one of `extents`. In a buffer of shared memory with a `swizzle` of (rows, group), groups of so many
-    elements of a row change places with each other, in each of so many rows in another way.
+    elements of a row change places with each other, in each of so many rows in another way; of (rows, group, alike), so
+    many neighbouring rows in one way.
     """
 
     name: str
@@ -83,7 +88,7 @@ class Buffer:
     per_thread: bool = False
     strides: tuple[Expr, ...] | None = None
     passed: tuple[Expr, ...] | None = None
-    swizzle: tuple[int, int] | None = None
+    swizzle: Swizzle | None = None
 
     @property
     def passed_extents(self) -> tuple[Expr, ...]:

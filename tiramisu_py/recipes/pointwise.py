@@ -29,8 +29,10 @@ def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> Ap
                   negative.store_nontemporal()
                   bright.store_nontemporal()
 
-    Stages that are not outputs are computed for each vector of the last one, in registers. Returns the commands that
-    were applied, to be pasted and edited. `cpu` is the processor that determines the vector size (default: this
+    Stages that are not outputs are computed for each vector of the last one, in registers. Where masks are dear, for
+    bytes without AVX-512 say, rows end with a vector that overlaps the one before, ``remainder="overlap"``, unless a
+    stage has been stored in place (`store_in` comes before the recipe) or reads its own values. Returns the commands
+    that were applied, to be pasted and edited. `cpu` is the processor that determines the vector size (default: this
     machine's). Raises `ArgumentError` if the stages are not computations of one function, and the error of a command
     that is refused; then none of the commands is applied.
     """
@@ -40,6 +42,7 @@ def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> Ap
     stored = [stage for stage in recipe.stages if stage.name in outputs] or recipe.stages[-1:]
     kept = [stage for stage in recipe.stages if stage not in stored]
     first, last = stored[0], stored[-1]
+    remainder = recipe.remainder(cpu)
     with recipe.together():
         loops = recipe.loops(first)
         if len(loops) == 1:
@@ -50,7 +53,7 @@ def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> Ap
         for before, after in pairwise(stored):
             after.after(before, loops[-1])
         first.parallelize(loops[0])
-        first.vectorize(loops[-1], min(cpu.lanes(_narrowest(recipe)), MOST_LANES), remainder="mask")
+        first.vectorize(loops[-1], min(cpu.lanes(_narrowest(recipe)), MOST_LANES), remainder=remainder)
         for stage in reversed(kept):
             stage.compute_at(last, loops[-1])
         for stage in stored:

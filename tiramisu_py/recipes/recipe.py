@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from tiramisu_py import Computation, Function, Input, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError, CommandError
-from tiramisu_py.queries import Command, Role, Statement, accesses, as_script, function_of, readers_of, unused_iterator
+from tiramisu_py.queries import (
+    Command,
+    Role,
+    Statement,
+    accesses,
+    as_script,
+    function_of,
+    readers_of,
+    sources_of,
+    unused_iterator,
+)
 from tiramisu_py.recipes.cpu import Cpu
 
 if TYPE_CHECKING:
@@ -105,6 +115,33 @@ class Recipe:
         found = unused_iterator(self.function, name, self._fresh)
         self._fresh.append(found.name)
         return found
+
+    def remainder(self, cpu: Cpu) -> str:
+        """How the last iterations of the stages' whole rows run on a processor, as `vectorize` takes it.
+
+        ``"mask"`` where masks are cheap for all elements that are loaded or stored; elsewhere ``"overlap"``, a vector
+        that ends with the row, if values may be computed twice.
+        """
+        algorithm = self.function.algorithm
+        read = {source for stage in self.stages for source in sources_of(algorithm.computations[stage.name])}
+        types = {each.name: each.dtype for each in algorithm.inputs.values() if not each.scalar}
+        types |= {each.name: each.dtype for each in algorithm.computations.values()}
+        elements = [stage.dtype.bytes for stage in self.stages] + [types[name].bytes for name in read if name in types]
+        cheap = cpu.costs.remainder(min(elements)) == "mask"
+        return "mask" if cheap or not all(map(self._runs_twice, self.stages)) else "overlap"
+
+    def _runs_twice(self, stage: Computation) -> bool:
+        """Whether values may be computed again: what they are computed from is still there.
+
+        It is where only the stages are in the loops, none reads its own values, and the user has not chosen where they
+        are, which may be where those are that they are computed from.
+        """
+        program, declared = self.function.program, self.function.algorithm.computations[stage.name]
+        statements = program.statements_of(stage.name)
+        inside = {other.source for each in statements for loop in each.loops for other in program.with_this_loop(loop)}
+        alone = len(statements) == 1 and inside <= {each.name for each in self.stages}
+        recurs = bool(declared.group) or stage.name in sources_of(declared)
+        return alone and not recurs and not program.storages[stage.name].chosen
 
     def copy_name(self, source: str, ending: str) -> str | None:
         """A name for a copy of a source, as other products have taken ``{source}_{ending}``; None if it is free."""

@@ -44,7 +44,8 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | s
     A stage that is read at neighbouring columns is computed a vector ahead and kept for the next block, so that an
     operand across two vectors is a shift of lanes and not a load across cache lines. Stages of narrow types
     (under 4 bytes) are computed for `rows` rows at a time into rows that stay in the first-level cache. Rows are not
-    cut into tiles: contiguous access over whole rows suits the prefetchers. Returns the commands that were applied, to
+    cut into tiles: contiguous access over whole rows suits the prefetchers; where masks are dear, as without AVX-512,
+    they end with a vector that overlaps the one before (as in `pointwise`). Returns the commands that were applied, to
     be pasted and edited, over the function `f`. `rows` defaults to the number that fits in the registers of `cpu`
     (default: this machine's).
 
@@ -69,6 +70,7 @@ class Plan:
         narrowest = min(stage.dtype.bytes for stage in recipe.stages)
         self.lanes = min(cpu.lanes(narrowest), 64)
         self.in_registers = narrowest >= WIDE
+        self.remainder = recipe.remainder(cpu)
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise ArgumentError(f"stencil: rows is {rows!r}: give an integer of at least 1")
         self._check_order()
@@ -160,11 +162,11 @@ class Plan:
         r0, r1 = self.recipe.fresh(f"{r.name}0"), self.recipe.fresh(f"{r.name}1")
         self.last.split(r, self.rows, r0, r1)
         self.last.parallelize(r0)
-        self.last.vectorize(c, self.lanes, remainder="mask")
+        self.last.vectorize(c, self.lanes, remainder=self.remainder)
         for stage, (row, column) in self._backwards():
             stage.compute_at(self.last, r0)
             stage.reorder(column, row)
-            stage.vectorize(column, self.lanes, remainder="mask")
+            stage.vectorize(column, self.lanes, remainder=self.remainder)
             stage.unroll(row)
 
     def _backwards(self) -> Sequence[tuple[Computation, tuple[Iter, Iter]]]:

@@ -9,7 +9,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.from_isl import from_ast
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param, binary, unary
-from tiramisu_py.algorithm.types import weak_int
+from tiramisu_py.algorithm.types import bool_, weak_int
 
 
 def index_of(form: isl.Aff, dims: Sequence[str]) -> Expr:
@@ -52,5 +52,7 @@ def condition_of(of: isl.Set, given: isl.Set, dims: Sequence[str]) -> Expr | Non
     wanted, known = (sets.dims_as_params(sets.named(each, None), dims) for each in (of, given))
     if known.is_subset(wanted):
         return None
+    if known.is_disjoint(wanted):
+        return Const(False, bool_)
     build = isl.AstBuild.from_context(known)
     return from_ast(build.expr_from_set(wanted.coalesce().gist(known)), names)

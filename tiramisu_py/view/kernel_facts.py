@@ -31,6 +31,7 @@ from tiramisu_py.ir import (
     KernelFunction,
     Let,
     Load,
+    LoadMatrices,
     LoopFunction,
     Node,
     Ramp,
@@ -49,6 +50,8 @@ from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy
 SAMPLE, WARPS = 4096, 4
 #: Bytes of a request, and the warps over which requests of gathers are counted, about.
 LINE, COUNTED = 128, 512
+#: The rows of a matrix that a warp loads, and their bytes.
+MATRIX_ROWS, MATRIX_BYTES = 8, 16
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,9 @@ class AccessFacts:
     """One access of a kernel: a warp's `sectors` of 32 bytes in global memory, or its bank conflicts in shared memory.
 
     `least` is the number needed for contiguous elements. `sectors` is 0 for shared memory; `conflicts` is the number of
-    turns there, 0 for global memory. `alignment` is that of the warp's first address, in bytes, at most 128. If
-    indices are values (`known` is false), the other facts are undefined, but for `requests`: the lines of 128 bytes
+    turns there, 0 for global memory; of what a warp loads as matrices (`of_matrix`), those for 8 rows of 16 bytes.
+    `alignment` is that of the warp's first address, in bytes, at most 128. If indices are values (`known` is false),
+    the other facts are undefined, but for `requests`: the lines of 128 bytes
     that warps ask for, for each row of an array whose rows have constant lengths, at arbitrary rows (0: not known).
     """
 
@@ -71,6 +75,7 @@ class AccessFacts:
     conflicts: int = 0
     alignment: int = 0
     requests: float = 0.0
+    of_matrix: bool = False
 
     @property
     def cost(self) -> tuple[bool, float]:
@@ -89,7 +94,8 @@ class AccessFacts:
             return f"{does} {self.text}: it depends on values{rows}"
         if self.memory is Memory.SHARED:
             best = "" if self.least == 1 else f", {self.least} at best"
-            turns = f"bank conflicts, {self.conflicts} turns a warp{best}"
+            who = "matrix" if self.of_matrix else "warp"
+            turns = f"bank conflicts, {self.conflicts} turns a {who}{best}"
             return f"{does} {self.text}: {'no bank conflict' if self.conflicts == self.least else turns}"
         best = "" if self.sectors == self.least else f", {self.least} side by side"
         return f"{does} {self.text}: {self.sectors} sectors a warp{best}, aligned to {self.alignment} bytes"
@@ -243,6 +249,9 @@ def _is_of_values(e: Expr, of_values: frozenset[str]) -> bool:
 
 def _examined_all(kernel: KernelFunction, sample: Variables, arrays: Arrays) -> Iterator[AccessFacts]:
     for node, variables, local in _visited(kernel.body, sample, arrays):
+        if isinstance(node, LoadMatrices) and isinstance(node.row, Load):
+            yield _matrices(kernel.gpu, node.row, node.count, variables, local)
+            continue
         for access, is_store in _accesses(node):
             found = _examined(kernel.gpu, access, is_store, variables, local)
             if found is not None:
@@ -357,6 +366,20 @@ def _examined(gpu: GpuTarget, access: Load, is_store: bool, variables: Variables
     return AccessFacts(
         access.buffer, text, is_store, memory, True, sectors, -(-len(touched) // gpu.sector), alignment=alignment
     )
+
+
+def _matrices(gpu: GpuTarget, row: Load, count: int, variables: Variables, arrays: Arrays) -> AccessFacts:
+    """The turns of the worst of some matrices, each of which is one access: 8 rows, from 8 threads in turn."""
+    extents, size, memory = arrays[row.buffer]
+    text = str(row)
+    try:
+        at = _offsets(_Lanes(variables), row, extents)
+    except (InterpretError, KeyError):
+        return AccessFacts(row.buffer, text, False, memory, known=False)
+    first = np.broadcast_to(at, np.shape(variables[str(GpuIndex("thread", 0))])) * size
+    rows = first[: MATRIX_ROWS * count].reshape(-1, MATRIX_ROWS, 1) + np.arange(MATRIX_BYTES)
+    turns = max(_turns(gpu, np.unique(matrix)) for matrix in rows)
+    return AccessFacts(row.buffer, text, False, memory, True, least=1, conflicts=turns, of_matrix=True)
 
 
 def _offsets(lanes: _Lanes, access: Load, extents: tuple[Expr, ...]) -> Value:

@@ -127,7 +127,7 @@ def against_a_copy(name: str, f: tm.Function, device: str, shape: tuple[int, ...
 def timings(device: str, small: bool) -> list[Row]:
     """The table of times: blur, transpose, heat, matrix product, overlapped copies over sequential ones."""
     if device == "simulator":
-        return overlapped(device, 64)  # the others need the driver
+        return [as_a_graph(device, 20), *overlapped(device, 64)]  # the others need the driver
     driver = cuda_peers.Driver()
     side = 1024 if small else 8192
     blur, transpose = story("blur"), story("transpose")
@@ -136,6 +136,7 @@ def timings(device: str, small: bool) -> list[Row]:
         against_a_copy("transpose, tiled", transpose.tiled(tm.GPU_MEMORY), device, (side, side), driver),
         heat(device, side, driver),
         product(device, 1024 if small else 4096, driver),
+        as_a_graph(device, 256),
         *overlapped(device, side),
     ]
     return [row for row in rows if row]
@@ -151,6 +152,31 @@ def heat(device: str, side: int, driver: cuda_peers.Driver) -> Row:
     a_step = mine / (steps + 2)
     speed = f"{2 * side * side * 4 / a_step / 1e9:.0f} GB/s"
     return ["heat in a plate, a step", f"{a_step * 1e3:.3f}", speed, "device copy", f"{copy / a_step:.2f}", "0.90"]
+
+
+def as_a_graph(device: str, side: int) -> Row:
+    """Short time steps in a small plate: their kernels launched as one CUDA graph, beside one by one."""
+    numbers = np.random.default_rng(0).random((side, side), dtype=np.float32)
+    start, runs, found = tm.to_gpu(numbers, device=device), [], []
+    for graph in (True, False):
+        kernel = story("heat").plate(tm.GPU_MEMORY).compile(device=device, graph=graph)
+        out = tm.gpu_empty((side, side), np.float32, device=device)
+        run = lambda kernel=kernel, out=out: kernel(start=start, T=100, heat_out=out)  # noqa: E731
+        run()
+        runs.append(run)
+        found.append(out.get())
+        kernels, graphs = kernel.launches.kernels, kernel.launches.graphs
+        assert graphs == (1 if graph else 0), kernel.launches
+    np.testing.assert_array_equal(*found)
+    mine, other = paired(*runs, 3)
+    return [
+        "100 short steps, as one graph",
+        f"{mine * 1e3:.3f}",
+        f"{kernels} kernels",
+        "one by one",
+        f"{other / mine:.2f}",
+        "1.00",
+    ]
 
 
 def product(device: str, size: int, driver: cuda_peers.Driver) -> Row:

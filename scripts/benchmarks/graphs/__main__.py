@@ -1,7 +1,7 @@
 """Typed products over the edges of graphs, and layers, beside loops over types in NumPy and in PyTorch.
 
 scripts/bench graphs [--threads 1,2] [--only aifb,...] [--models rgcn,...] [--convolutions GCNConv,...]
-                    [--sums] [--rounds N] [--save]
+                    [--sums] [--dgl PYTHON] [--files FOLDER] [--seconds S] [--rounds N] [--save]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from benchmarks.graphs.convolutions import (
     names_of,
     rows_of_convolutions,
 )
+from benchmarks.graphs.files import graphs_of
 from benchmarks.graphs.layers import (
     GROUPED,
     TORCH,
@@ -40,7 +42,7 @@ from benchmarks.graphs.layers import (
     least_times,
     measured_layer,
 )
-from benchmarks.graphs.shapes import SHAPES, Shape, edges
+from benchmarks.graphs.shapes import SHAPES, Shape, edges, whole_graph
 from benchmarks.graphs.sums import RULES as RULES_OF_SUMS
 from benchmarks.graphs.sums import SumTimes, measured_sums, rows_of_sums
 
@@ -167,15 +169,28 @@ def rows(found: Sequence[tuple[Shape, dict[str, float]]]) -> Iterator[list[str]]
 
 def rows_of_layers(found: Sequence[LayerTimes]) -> Iterator[list[str]]:
     """A row for each model and graph, and the geometric means of the ratios to the best of the others."""
-    ratios: list[list[float]] = []
+    sides = [list(found[0].forward), _names_of_steps(found)]
+    ratios: list[list[float]] = [[], []]
     for each in found:
-        sides = (each.forward, each.step)
-        ratios.append([_best(side) / side[OURS] for side in sides if len(side) > 1])
-        times = [milliseconds(time) for side in sides for time in side.values()]
-        yield [each.model, each.shape.name, f"{each.ratio:.2f}", *times, *(f"{ratio:.2f}" for ratio in ratios[-1])]
-    means = [f"{statistics.geometric_mean(side):.2f}" for side in zip(*ratios, strict=True)]
-    if means:
-        yield ["geometric mean", "", "", *("" for _ in times), *means]
+        row = [each.model, each.graph, f"{each.ratio:.2f}"]
+        of_row = [_best(side) / side[OURS] if len(side) > 1 else 0.0 for side in (each.forward, each.step)]
+        for side, names in zip((each.forward, each.step), sides, strict=True):
+            row += [milliseconds(side[name]) if name in side else "" for name in names]
+        yield [*row, *(f"{ratio:.2f}" if ratio else "" for ratio in of_row)][: len(_heads_of_layers(found))]
+        for kept, ratio in zip(ratios, of_row, strict=True):
+            kept.extend([ratio] if ratio else [])
+    means = [f"{statistics.geometric_mean(side):.2f}" if side else "" for side in ratios]
+    if any(means):
+        yield ["geometric mean", "", "", *("" for names in sides for _ in names), *means]
+
+
+def _names_of_steps(found: Sequence[LayerTimes]) -> list[str]:
+    return max((list(each.step) for each in found), key=len)
+
+
+def _heads_of_layers(found: Sequence[LayerTimes]) -> list[str]:
+    heads = ["layer", "graph", "pairs", *found[0].forward, *(f"{name}, step" for name in _names_of_steps(found))]
+    return [*heads, "ratio", "of steps"] if len(found[0].forward) > 1 else heads
 
 
 def _best(times: Mapping[str, float]) -> float:
@@ -205,10 +220,7 @@ class Measured:
 
     def of_layers(self) -> str:
         """The table of layers."""
-        first = self.layers[0]
-        heads = ["layer", "graph", "pairs", *first.forward, *(f"{name}, step" for name in first.step)]
-        heads += ["ratio", "of steps"] if len(first.step) > 1 else []
-        return f"### Layers, {self.number}\n\n{table(heads, list(rows_of_layers(self.layers)))}"
+        return f"### Layers, {self.number}\n\n{table(_heads_of_layers(self.layers), list(rows_of_layers(self.layers)))}"
 
     def of_sums(self) -> str:
         """The table of sums over edges."""
@@ -243,6 +255,11 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(WEIGHTS))
     parser.add_argument("--convolutions", default="")
     parser.add_argument("--sums", action="store_true", help="sums by edges and by nodes alone, without peers")
+    parser.add_argument("--dgl", default="", help="a Python that has DGL: layers alone, beside it")
+    parser.add_argument(
+        "--files", type=Path, help="a folder with graphs of pykeen and WordNet: layers alone, on these, too"
+    )
+    parser.add_argument("--seconds", type=float, default=4.0, help="the longest time of all turns of a layer")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
@@ -253,8 +270,16 @@ def main() -> None:
         if asked.sums:
             found.append(Measured(threads, sums=measured_sums(threads, asked.rounds)))
             continue
+        made = {shape.name: whole_graph(shape) for shape in shapes} | (graphs_of(asked.files) if asked.files else {})
+        layers = [
+            measured_layer(model, name, graph, threads, asked.rounds, asked.seconds, asked.dgl)
+            for model in models
+            for name, graph in made.items()
+        ]
+        if asked.dgl or asked.files:
+            found.append(Measured(threads, layers=layers))
+            continue
         products = [(shape, measured(shape, threads, asked.rounds)) for shape in shapes]
-        layers = [measured_layer(model, shape, threads, asked.rounds) for model in models for shape in shapes]
         found.append(Measured(threads, products, layers, _convolutions(shapes, threads, asked)))
     report("graphs", "Graphs", page(found), asked.save, f"scripts/bench graphs --threads {asked.threads}")
 

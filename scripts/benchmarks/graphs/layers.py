@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.graphs.shapes import Shape, whole_graph
+from benchmarks.graphs.dgl_process import Beside
 from tiramisu_py import graphs
 
 WIDE = 64
-TORCH, GROUPED = "PyTorch", "grouped"
+TORCH, GROUPED, DGL = "PyTorch", "grouped", "DGL"
+#: Edges of a graph on which DGL's gradients are measured: a step of its `RelGraphConv` on twenty times as many takes a
+#: minute or two.
+MOST_STEPPED = 60_000
 WEIGHTS: dict[str, dict[str, Any]] = {
     "rgcn": {"W": ("etype", WIDE, WIDE), "W_self": (WIDE, WIDE)},
     "rgat": {"W": ("etype", WIDE, WIDE), "w_s": ("etype", WIDE), "w_t": ("etype", WIDE)},
@@ -46,15 +49,16 @@ class LayerTimes:
     """The least seconds of a layer, forward and with gradients, by who computes it; and the compaction ratio."""
 
     model: str
-    shape: Shape
+    graph: str
     ratio: float
     forward: Mapping[str, float]
     step: Mapping[str, float]
 
 
-def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds: float = 4.0) -> LayerTimes:
-    """The least seconds of each contender for a layer on a graph, whose results agree."""
-    graph = whole_graph(shape)
+def measured_layer(
+    model: str, name: str, graph: graphs.Graph, threads: int, rounds: int, seconds: float = 4.0, dgl: str = ""
+) -> LayerTimes:
+    """The least seconds of each contender for a layer on a graph, whose results agree; `dgl` is a Python with DGL."""
     given = arguments(model, graph)
     run = graphs.layer(
         _model(model), node={"feature": WIDE}, edge={"norm": ()} if model == "rgcn" else {}, weights=WEIGHTS[model]
@@ -62,7 +66,9 @@ def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds:
     out = run(**given)
     weights = np.random.default_rng(1).standard_normal(out.shape, np.float32)
     forward: dict[str, Callable[[], Any]] = {"tiramisu_py": lambda: run(**given)}
-    step: dict[str, Callable[[], Any]] = {"tiramisu_py": lambda: run.gradients(weights, **given)}
+    step: dict[str, Callable[[], Any]] = {}
+    if not dgl or graph.edges <= MOST_STEPPED:
+        step["tiramisu_py"] = lambda: run.gradients(weights, **given)
     if has_torch():
         torch: Any = importlib.import_module("torch")
         torch.set_num_threads(threads)
@@ -70,14 +76,40 @@ def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds:
         forward[TORCH] = peer.forward
         if has_grouped(torch):
             forward[GROUPED] = TorchGrouped(torch, model, graph, given).forward
-        step[TORCH] = lambda: peer.step(torch.from_numpy(weights))
-        for name, other in forward.items():
-            np.testing.assert_allclose(other(), out, rtol=2e-3, atol=2e-3, err_msg=name)
-        own, theirs = run.gradients(weights, **given), peer.step(torch.from_numpy(weights))
-        for name, gradient in theirs.items():
-            np.testing.assert_allclose(own[name], gradient, rtol=2e-2, atol=2e-2 * abs(gradient).max())
+        for who, other in forward.items():
+            np.testing.assert_allclose(other(), out, rtol=2e-3, atol=2e-3, err_msg=who)
+        if step:
+            _agree(run.gradients(weights, **given), peer.step(torch.from_numpy(weights)))
+            step[TORCH] = lambda: peer.step(torch.from_numpy(weights))
+    beside = Beside(dgl, model, _for_dgl(graph, given, weights), threads) if dgl else None
+    if beside is not None:
+        found = beside.values(gradients=bool(step))
+        np.testing.assert_allclose(found.pop("out"), out, rtol=2e-3, atol=2e-3, err_msg=DGL)
+        forward[DGL] = beside.forward
+        if step:
+            _agree(run.gradients(weights, **given), found)
+            step[DGL] = beside.step
     ratio = len(graph.distinct("src", "etype")) / graph.edges
-    return LayerTimes(model, shape, ratio, least_times(forward, rounds, seconds), least_times(step, rounds, seconds))
+    times = [least_times(each, rounds, seconds) for each in (forward, step)]
+    if beside is not None:
+        beside.end()
+    return LayerTimes(model, name, ratio, *times)
+
+
+def _agree(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    for name, gradient in theirs.items():
+        np.testing.assert_allclose(own[name], gradient, rtol=2e-2, atol=2e-2 * abs(gradient).max(), err_msg=name)
+
+
+def _for_dgl(graph: graphs.Graph, given: Mapping[str, Any], weights: Any) -> dict[str, Any]:
+    """What a process that computes the layer is given; edges are in the order of their types."""
+    found = {name: graph.array(name).astype(np.int64) for name in ("src", "dst", "etype", "ntype")}
+    counts = {
+        "of_edges": np.bincount(found["etype"], minlength=graph.etypes),
+        "of_nodes": np.bincount(found["ntype"], minlength=graph.ntypes),
+    }
+    sorted_edges = {"norm": given["norm"][graph.order]} if "norm" in given else {}
+    return {**given, **sorted_edges, **found, **counts, "weights": weights}
 
 
 def least_times(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float = 4.0) -> dict[str, float]:

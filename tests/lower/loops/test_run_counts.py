@@ -154,14 +154,14 @@ RECOMPUTED = [("softmax", "compute_at positions")]
 SOME = ("vectorize features", "compute_at runs", "compute_at positions", "coalesce", "coalesce, split")
 
 
-def given(program: Callable[[], Made], command: str) -> tuple[tm.Function, Any] | None:
+def given(program: Callable[[], Made], command: Callable[[tm.Function, Any], Any]) -> Made | None:
     """The program with a command on its output, or else on the first of its stages that has the loops."""
     for number in range(5):
         f, y = program()
         f.outputs(y)
         stages = [y, *reversed(producers(f, y))]
         try:
-            COMMANDS[command](f, stages[min(number, len(stages) - 1)])
+            command(f, stages[min(number, len(stages) - 1)])
             return f, y
         except (tm.CommandError, IndexError):
             continue
@@ -213,7 +213,7 @@ def test_loops_over_runs_have_an_iteration_for_each_position(program: Callable[[
     made, y = program()
     made.outputs(y)
     plain = counted(made)
-    scheduled = given(program, command)
+    scheduled = given(program, COMMANDS[command])
     if scheduled is None:
         assert command in SOME
         return

@@ -33,7 +33,7 @@ def by(op: str, a: Expr, b: int) -> Expr:
 
 def loads(function: LoopFunction) -> list[tuple[int, bool]]:
     """Of each instruction that loads matrices: how many, and whether they are transposed."""
-    found = [node for kernel in function.kernels for node in of_kind(kernel.body, LoadMatrices)]
+    found = [node for kernel in function.gpus.kernels for node in of_kind(kernel.body, LoadMatrices)]
     return sorted((node.count, node.transposed) for node in found)
 
 

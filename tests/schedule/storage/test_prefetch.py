@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +15,11 @@ from tests.programs import pipelines as pl
 from tests.programs.drafts import texts
 from tests.programs.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, r, r0, r1
 from tests.schedule.storage.test_stores import jammed
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.backends.c.streaming_stores import ends_of_rows
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.interpret import run
+from tiramisu_py.ir import Prefetch, Ramp
 from tiramisu_py.lower import lower
 
 
@@ -204,3 +209,10 @@ def test_a_loop_that_is_gone_is_an_error_in_words():
     s.o.prefetch(s.a, j, 16).tile(i, j, 4, 4, i0, j0, i1, j1)
     with pytest.raises(UnsupportedError, match=r"o\.prefetch\(a, j\): the loop j is no longer there"):
         s.f.show("pseudocode")
+
+
+def test_of_two_prefetches_of_one_place_the_first_ends_the_row() -> None:
+    one, other = (Prefetch("a", (Ramp(Iter("c", tm.int64), 16),), 3, "s") for _ in range(2))
+    scope: Any = SimpleNamespace(arrays={"a": SimpleNamespace(flat=lambda indices: indices[0])}, innermost="")
+    for nodes in ([one, other], [other, one]):
+        assert ends_of_rows(nodes, scope) == {id(nodes[0])}

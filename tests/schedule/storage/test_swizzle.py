@@ -57,7 +57,9 @@ def test_a_swizzle_takes_the_turns_of_padding_away_without_its_bytes() -> None:
     assert sorted(conflicts(transposed((8, 4)).f)) == [1, 4]
 
 
-@pytest.mark.parametrize(("swizzle", "lanes"), [(32, 1), ((8, 4), 1), ((4, 2), 4)])
+@pytest.mark.parametrize(
+    ("swizzle", "lanes"), [(32, 1), ((8, 4), 1), ((4, 2), 4), pytest.param((4, 4, 2), 4, marks=pytest.mark.slow)]
+)
 def test_values_are_found_where_they_are_stored(swizzle: object, lanes: int) -> None:
     """In the interpreter after each pass, and in the simulator with checks on."""
     s = transposed(swizzle, lanes=lanes) if lanes > 1 else transposed(swizzle)
@@ -78,6 +80,19 @@ def test_groups_that_vectors_store_stay_together() -> None:
     for f in (whole, apart) if not without_cxx() else ():
         kernel = f.compile(device="simulator", sanitize=True, seed=3)
         np.testing.assert_array_equal(kernel(LARGE[:64, :64].copy()), 2 * LARGE[:64, :64].T)
+
+
+def test_neighbouring_rows_may_be_turned_alike() -> None:
+    whole = transposed((4, 4, 2), lanes=4, assume="N % 32 = 0").f
+    assert "tm_store(&p[thread_y][(4*j1) ^ (2*(thread_y & 6))], tm_value)" in whole.source()["t.cu"]
+    places = {(r, c ^ 4 * (r // 2 % 4)) for r in range(32) for c in range(32)}
+    assert places == {(r, c ^ (2 * (r & 6))) for r in range(32) for c in range(32)} and len(places) == 32 * 32
+    s = transposed((8, 2, 2), side=8)
+    assert s.f.check().ok  # four pairs of rows turn among four
+    (violation,) = transposed((8, 2, 2), row=4, side=16).f.check().violations
+    assert violation.repair == "p.store_in(tm.SHARED, swizzle=(2, 2, 2))"
+    with pytest.raises(tm.CommandError, match="at most as many neighbouring rows are alike as elements"):
+        s.p.store_in(tm.SHARED, swizzle=(4, 2, 4))
 
 
 def test_rows_of_another_length_are_refused_with_what_fits() -> None:

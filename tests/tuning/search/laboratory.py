@@ -82,7 +82,7 @@ class Laboratory:
             parameters = self.measured[-1]
             return TimedCalls([self._tagged(call, parameters) for call in found.run], found.before)
 
-        def sampled(watch: Stopwatch, call: Callable[[], object], before: Callable[[], object], number: int) -> float:
+        def sampled(watch: Stopwatch, call: Callable[[], object], before: Callable[[], object]) -> float:
             self.interrupt(self.samples)
             before()
             call()

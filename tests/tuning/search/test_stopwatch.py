@@ -6,7 +6,10 @@ import pytest
 
 from tiramisu_py.tuning.search.stopwatch import (
     CLEARLY_SLOWER,
+    LONG_SAMPLE,
+    SAMPLE_CALLS,
     SAMPLE_SECONDS,
+    SHORTEST,
     Call,
     Rivals,
     Samples,
@@ -61,9 +64,43 @@ def test_the_time_is_the_least_sample_and_what_comes_before_is_not_timed() -> No
 
 def test_a_short_call_is_repeated_within_a_sample() -> None:
     clock = Clock()
-    samples, _ = measured(clock, [clock.taking("call", SAMPLE_SECONDS / 8)], Rivals(), repeats=2, before=0.0)
-    assert samples[0] == pytest.approx((SAMPLE_SECONDS / 8,) * 2)
-    assert clock.calls.count("call") == 1 + 8 + 8
+    samples, _ = measured(clock, [clock.taking("call", SAMPLE_SECONDS / 7.5)], Rivals(), repeats=2, before=0.0)
+    assert samples[0] == pytest.approx((SAMPLE_SECONDS / 7.5,) * 2)
+    assert clock.calls.count("call") == 8 + 8
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls"), [(SAMPLE_SECONDS / 3, SAMPLE_CALLS), (LONG_SAMPLE / 2.5, 3), (LONG_SAMPLE, 1), (3.0, 1)]
+)
+def test_a_sample_has_several_calls_as_long_as_they_are_not_long(seconds: float, calls: int) -> None:
+    clock = Clock()
+    samples, _ = measured(clock, [clock.taking("call", seconds)], Rivals(), repeats=2, before=0.0)
+    assert samples[0] == pytest.approx((seconds,) * 2)
+    assert clock.calls.count("call") == 2 * calls
+
+
+def test_a_call_that_met_a_taken_core_does_not_say_how_long_a_sample_is() -> None:
+    """Of calls of 20 us the first took 12 ms, and in the second sample three of the first four took 4 ms."""
+    short, clock = 2e-5, Clock()
+    call = clock.taking("call", 1.2e-2, *(short,) * 4, 4e-3, 4e-3, short, 4e-3, short)
+    samples, _ = measured(clock, [call], Rivals(), repeats=2, before=0.0)
+    assert samples[0] == pytest.approx((short, short))
+    assert clock.calls.count("call") == 5 + 5
+
+
+def test_where_every_call_is_disturbed_the_least_one_counts() -> None:
+    clock = Clock()
+    samples, _ = measured(
+        clock, [clock.taking("call", 1.4e-2, 1.1e-2, 2.4e-2, 1.3e-2)], Rivals(), repeats=3, before=0.0
+    )
+    assert samples[0] == pytest.approx((1.1e-2, 2.4e-2, 1.3e-2))
+
+
+def test_a_call_without_a_time_has_the_least_one_that_there_is() -> None:
+    clock = Clock()
+    ticks = iter((0.0, 0.0, *(0.0, 5e-3) * 8))
+    found = Stopwatch(1, lambda: next(ticks)).measured(clocked(clock, [clock.taking("call", 0.0)]), Rivals())
+    assert found.samples == ((SHORTEST,),)
 
 
 def test_cases_take_turns() -> None:

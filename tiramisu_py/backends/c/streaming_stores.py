@@ -163,7 +163,8 @@ def ends_of_rows(nodes: Iterable[Node], scope: Scope) -> frozenset[int]:
             if 0 < len(first) == len(lines) and scope.innermost not in linear(first[-1]).iterators:
                 place = linear(scope.arrays[node.buffer].flat(tuple(first)))
                 row = (node.buffer, frozenset((key, factor) for key, (_, factor) in place.terms.items()))
-                rows[row] = max(rows.get(row, (place.constant, id(node))), (place.constant, id(node)))
+                if row not in rows or place.constant > rows[row][0]:  # of two that are one place, the first
+                    rows[row] = (place.constant, id(node))
     return frozenset(identity for _, identity in rows.values())
 
 

@@ -53,6 +53,8 @@ class KernelScope(Scope):
                 return min(self.divisor(e.left) * self.divisor(e.right), self.widest)
             case Binary(op="+" | "-" | "min" | "max" | "^"):
                 return math.gcd(self.divisor(e.left), self.divisor(e.right))
+            case Binary(op="&") if e.dtype.is_integer:  # the zeros that either of them ends with
+                return max(self.divisor(e.left), self.divisor(e.right))
         return 1
 
     def number(self, unit: str, axis: int) -> str:

@@ -26,7 +26,7 @@ from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.program.storage import Memory, Swizzle
 from tiramisu_py.records import dataclass
 
 #: The threads of a warp.
@@ -101,10 +101,11 @@ class ThreadLayouts:
         same = {self._kind(name)} == {self._kind(other) for other in readers}
         return same and all((name, other) in self.alike for other in readers)
 
-    def swizzle(self, value: ProgramValue) -> tuple[int, int] | None:
-        """The rows that differ, and the elements that stay together, of a factor that tensor cores read: or None.
+    def swizzle(self, value: ProgramValue) -> Swizzle | None:
+        """How the rows are turned of a factor that tensor cores read: None where they need not be, or cannot.
 
-        A warp loads 8 rows of it at once, 16 bytes of each, which are in different banks then, if a row has 128 bytes.
+        A warp loads 8 rows of it at once, 16 bytes of each, which are in different banks then. Rows are alike that have
+        128 bytes together, since their elements are in different banks anyway.
         Of 4 bytes, these are elements of which a thread needs neighbouring terms.
         """
         axes, group = _axes(self.run, value), CUDA.widest // value.dtype.bytes
@@ -115,7 +116,9 @@ class ThreadLayouts:
                 if access.source != value.name or len(axes) < 2 or not by_terms:
                     continue
                 groups = extent_of_axis(self.run, value, axes[-1]) // group
-                return (min(groups, SWIZZLED), group) if groups > 1 and groups.bit_count() == 1 else None
+                if groups < 2 or groups.bit_count() > 1:
+                    return None
+                return (groups, group, SWIZZLED // groups) if groups < SWIZZLED else (SWIZZLED, group)
         return None
 
     def has_its_own(self, source: str, reader: str) -> bool:

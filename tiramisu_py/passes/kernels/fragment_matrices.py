@@ -91,7 +91,7 @@ def _with_matrices(loops: Sequence[For], product: Mma, shared: Mapping[str, Allo
             continue
         held = taken.fresh(f"{matrices.buffer}_{side}", inside)
         outer = _first_loop(loops, matrices)
-        around = [loop for loop in loops[outer:] if loop.variable in matrices.variables]
+        around = [loop for loop in loops[outer:] if loop.variable in _used(loops, matrices)]
         position, load = _load(matrices, held, around, product.statement)
         own = tuple(Load(held, (simplified(position + k),), matrices.dtype) for k in range(matrices.count))
         product = replace(product, left=own) if side == "left" else replace(product, right=own)
@@ -111,7 +111,8 @@ def _with_matrices(loops: Sequence[For], product: Mma, shared: Mapping[str, Allo
 
 def _first_loop(loops: Sequence[For], matrices: _Matrices) -> int:
     """The loop before which matrices are loaded: one that uses all of them again, or that of the last ones."""
-    needs = [loop.variable in matrices.variables for loop in loops]
+    used = _used(loops, matrices)
+    needs = [loop.variable in used for loop in loops]
     for level, needed in enumerate(needs):
         inner = [loop for loop, needs_it in zip(loops[level:], needs[level:], strict=True) if needs_it]
         is_last = level == len(loops) - 1
@@ -119,6 +120,15 @@ def _first_loop(loops: Sequence[For], matrices: _Matrices) -> int:
         if (not needed or is_last) and is_held and all(map(_is_written_out, loops[level:])):
             return level
     return len(loops)
+
+
+def _used(loops: Sequence[For], matrices: _Matrices) -> set[str]:
+    """The variables that loads of the matrices need: those of their places, and of the bounds of the loops of these."""
+    used = set(matrices.variables)
+    for loop in reversed(loops):
+        if loop.variable in used:
+            used |= variables(loop.lower)
+    return used
 
 
 def _is_written_out(loop: For) -> bool:

@@ -1,8 +1,8 @@
 """Swizzled arrays in shared memory: where the elements of a row lie.
 
-Group g of a row r changes places with group ``g ^ (r % rows)``. Rows have a multiple of `rows` groups, so that this is
-one to one in each row, and stays in it; the proof has looked (`proof/kernels/limits.py`). So neighbours along a column
-are in different banks, without padding.
+Group g of a row r changes places with group ``g ^ (r // alike % rows)``. Rows have a multiple of `rows` groups, so that
+this is one to one in each row, and stays in it; the proof has looked (`proof/kernels/limits.py`). So neighbours along a
+column are in different banks, without padding.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from tiramisu_py.ir import Allocate, Deferred, Let, Load, Node, Ramp, Store, Tre
 from tiramisu_py.ir.arithmetic.linear import linear, number
 from tiramisu_py.ir.rewriting import contents, with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
+from tiramisu_py.program.storage import Swizzle
 from tiramisu_py.records import dataclass
 
-#: (rows, elements of a group) of each swizzled array.
-Swizzles = Mapping[str, tuple[int, int]]
+#: (rows, elements of a group), and the rows that are alike if not one, of each swizzled array.
+Swizzles = Mapping[str, Swizzle]
 #: The values of the definitions around a statement.
 Values = Mapping[str, Expr]
 
@@ -79,13 +80,13 @@ def _loads(e: Expr, inside: Swizzles, known: Values) -> Expr:
     return traversal.rewrite(e, changed)
 
 
-def _place(indices: tuple[Expr, ...], swizzle: tuple[int, int], known: Values) -> tuple[Expr, ...]:
+def _place(indices: tuple[Expr, ...], swizzle: Swizzle, known: Values) -> tuple[Expr, ...]:
     """Where an element is; neighbours that are loaded together stay together in whole groups."""
-    rows, group = swizzle
+    rows, group, alike = (*swizzle, 1)[:3]  # r // alike % rows * group is (r & alike * (rows - 1)) * (group // alike)
     *outer, row, column = indices
-    turn: Expr = Binary("&", row, number(rows - 1), int64)
-    if group > 1:
-        turn = Binary("*", number(group), turn, int64)
+    turn: Expr = Binary("&", row, number(alike * (rows - 1)), int64)
+    if group > alike:
+        turn = Binary("*", number(group // alike), turn, int64)
     if isinstance(column, Ramp) and group % column.lanes == 0 and divides(column.lanes, column.base, known):
         return (*outer, row, Ramp(Binary("^", column.base, turn, int64), column.lanes))
     return (*outer, row, Binary("^", column, turn, int64))

@@ -73,7 +73,7 @@ def _joined(node: Node) -> Node:
     if _equal(node.then, node.otherwise):
         return node.then
     second = node.otherwise
-    if isinstance(second, If) and _equal(node.then, second.then) and not read_buffers(replace(second, then=Block(()))):
+    if isinstance(second, If) and _equal(node.then, second.then) and not read_buffers(If(second.condition, Block(()))):
         either = Binary("|", node.condition, second.condition, bool_)
         return replace(node, condition=either, otherwise=second.otherwise)
     return node

@@ -80,12 +80,13 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
 def _swizzle(nest: KernelNest, buffer: Buffer) -> Finding | None:
     """Rows whose groups would change places with some that they do not have.
 
-    r, c -> r, c ^ group * (r % rows), powers of two, is one to one on 0 <= c < extent if group * turned divides extent,
-    where `turned` is the least power of two above all r % rows.
+    r, c -> r, c ^ group * (r // alike % rows), powers of two, is one to one on 0 <= c < extent if group * turned
+    divides extent, where `turned` is the least power of two above all r // alike % rows.
     """
     if buffer.swizzle is None:
         return None
-    rows, group = buffer.swizzle
+    rows, group, *others = buffer.swizzle
+    alike = others[0] if others else 1
     own = next(storage.source for storage in nest.program.storages_in(buffer.name))
     shape = ", ".join(map(str, buffer.extents))
     swizzle = f"{buffer.name} has the shape [{shape}] in shared memory, and swizzle={buffer.swizzle}"
@@ -93,7 +94,7 @@ def _swizzle(nest: KernelNest, buffer: Buffer) -> Finding | None:
         message = f"{swizzle} needs rows and columns"
         return fault("bounds", f"swizzle {buffer.name}", nest.statements[0], message, "leave swizzle= out")
     height, extent = (int(each.value) if isinstance(each, Const) else 0 for each in buffer.extents[-2:])
-    turned = min(rows, 1 << max(height - 1, 0).bit_length())
+    turned = min(rows, 1 << (max(height - 1, 0) // alike).bit_length())
     if extent % (turned * group) == 0:
         return None
     message = (
@@ -103,7 +104,7 @@ def _swizzle(nest: KernelNest, buffer: Buffer) -> Finding | None:
     fitting = turned
     while extent % (fitting * group):
         fitting //= 2
-    repair = f"{own}.store_in(tm.SHARED, swizzle=({fitting}, {group}))" if fitting > 1 else "leave swizzle= out"
+    repair = f"{own}.store_in(tm.SHARED, swizzle={(fitting, group, *others)})" if fitting > 1 else "leave swizzle= out"
     return fault("bounds", f"swizzle {buffer.name}", nest.statements[0], message, repair)
 
 

@@ -20,7 +20,7 @@ from tiramisu_py.program.initial import passed
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.program.storage import Buffer, Memory, Storage, Swizzle
 from tiramisu_py.schedule.command_arguments import check_new_name, statements
 from tiramisu_py.schedule.storage.memory_hints import check_past_caches
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
@@ -55,7 +55,7 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
     return program.with_storage(replace(storage, index=index))
 
 
-def _copies_in(program: Program, copies: Sequence[Statement], into: object, swizzle: tuple[int, int] | None) -> Program:
+def _copies_in(program: Program, copies: Sequence[Statement], into: object, swizzle: Swizzle | None) -> Program:
     if not isinstance(into, Memory):
         raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
     check_past_caches(program, [copy.name for copy in copies], into)
@@ -72,11 +72,11 @@ def store_in(
     into: Buffer | Input | str | Memory | None,
     indices: Sequence[object] | None,
     device: int = 0,
-    swizzle: tuple[int, int] | None = None,
+    swizzle: Swizzle | None = None,
 ) -> Program:
     """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout.
 
-    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`; `swizzle` is (rows, group).
+    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`; `swizzle` turns rows.
     """
     check_all_parts(program, statements(program, names), "store_in")
     copies = _copies(program, names)
@@ -120,7 +120,7 @@ def _in_turn(program: Program, storage: Storage, buffer: Buffer, indices: Sequen
     return _unused_dropped(changed, own)
 
 
-def _in_memory(source: str, own: Buffer, into: Memory, device: int, swizzle: tuple[int, int] | None) -> Buffer:
+def _in_memory(source: str, own: Buffer, into: Memory, device: int, swizzle: Swizzle | None) -> Buffer:
     """The buffer in another memory; an array of the caller is in the memory of the host, a GPU, or both."""
     if not own.argument:
         return _with_memory(source, own, into, swizzle)
@@ -129,7 +129,7 @@ def _in_memory(source: str, own: Buffer, into: Memory, device: int, swizzle: tup
     return replace(own, memory=into, device=device if into is Memory.GPU else None)
 
 
-def _with_memory(source: str, own: Buffer, into: Memory, swizzle: tuple[int, int] | None) -> Buffer:
+def _with_memory(source: str, own: Buffer, into: Memory, swizzle: Swizzle | None) -> Buffer:
     changed = replace(own, memory=into, pages=None, swizzle=swizzle)
     return changed if own.pages is None else placed(source, changed, own.pages)
 

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Buffer, Memory, as_memory
+from tiramisu_py.program.storage import Buffer, Memory, Swizzle, as_memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import size
 from tiramisu_py.schedule.command_fields import Handle, Named, OnStatements
@@ -45,7 +45,8 @@ class StoreIn(OnStatements):
 
     With ``p.store_in(tm.SHARED, swizzle=32)`` the elements of a row change places, in each of 32 rows in another way
     (element [r, c] is at [r, c ^ r % 32]), so that threads along a column find different banks without padding;
-    ``swizzle=(8, 4)`` turns groups of 4 elements, which vectors load at once, in each of 8 rows.
+    ``swizzle=(8, 4)`` turns groups of 4 elements, which vectors load at once, in each of 8 rows, and
+    ``swizzle=(4, 4, 2)`` in each of 4 pairs of rows, where two rows have 128 bytes together.
     It is proven that this is one to one: rows have a multiple of these elements.
     """
 
@@ -55,7 +56,7 @@ class StoreIn(OnStatements):
     indices: Sequence[Expr | int] | None = None
     _: KW_ONLY
     device: int = 0
-    swizzle: int | tuple[int, int] | None = None
+    swizzle: int | Swizzle | None = None
 
     def applied(self, program: Program) -> Program:
         into, indices = self._target(program)
@@ -63,16 +64,20 @@ class StoreIn(OnStatements):
         stored = store_in(program, self.computation, self.names(program), into, indices, device, self._swizzle(into))
         return held_alike(check_still_sent(settled(stored)))
 
-    def _swizzle(self, into: object) -> tuple[int, int] | None:
-        """The rows and the group of a swizzle; raises `CommandError`."""
+    def _swizzle(self, into: object) -> Swizzle | None:
+        """The rows, the group, and the rows that are alike of a swizzle; raises `CommandError`."""
         given = self.swizzle
         if given is None:
             return None
         found = (given, 1) if isinstance(given, int) else given
-        if not isinstance(found, tuple) or len(found) != 2 or not all(map(_is_power, found)) or found[0] == 1:
+        if not isinstance(found, tuple) or len(found) not in (2, 3) or not all(map(_is_power, found)) or found[0] == 1:
             raise CommandError(
                 f"swizzle={given!r}: give how many rows differ, a power of two from 2 on, as swizzle=32; or these and "
                 "the elements that stay together, as swizzle=(8, 4)"
+            )
+        if len(found) == 3 and found[1] % found[2]:
+            raise CommandError(
+                f"swizzle={given!r}: at most as many neighbouring rows are alike as elements stay together, {found[1]}"
             )
         if into is not Memory.SHARED:
             words = f"swizzle={given!r} spreads rows over the banks of shared memory"

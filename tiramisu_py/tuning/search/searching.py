@@ -98,8 +98,9 @@ def tune(
     their declared ranges. For several sizes give a list of such dicts, or `sizes`, a list of values of the parameters,
     with `arguments` as a function of these; the time of a point is then the geometric mean. Up to `workers` compilers
     run side by side (default: as many as there are cpus), then points are measured one at a time, also with respect to
-    other searches of this user. A time is the least of `repeats` samples of at least a millisecond. A point that is
-    clearly slower than the best one, which runs beside it, is stopped early; the best ones are measured again in turns.
+    other searches of this user. A time is the least of `repeats` samples, and a sample the fastest of five calls that
+    together take two milliseconds (of more, if short; of fewer, if 20 milliseconds end it). A point that is clearly
+    slower than the best one, which runs beside it, is stopped early; the best ones are measured again in turns.
 
     **Right values.** The first results of every point are compared with those of `evaluate()`, for large sizes with
     those of a program with hardly any schedule; or with `verify`: the outputs, or a function of the arguments that

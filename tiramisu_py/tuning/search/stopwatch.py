@@ -9,8 +9,12 @@ from time import perf_counter
 
 from tiramisu_py.records import dataclass
 
-#: The seconds that a sample takes at least: a shorter call is repeated within the sample.
-SAMPLE_SECONDS = 1e-3
+#: A sample is the least of so many calls, or of more if they take less than these seconds together.
+SAMPLE_CALLS, SAMPLE_SECONDS = 5, 2e-3
+#: A sample ends with the call after which it has taken so many seconds: a long call is a sample by itself.
+LONG_SAMPLE = 2e-2
+#: No call takes less, whatever the clock says.
+SHORTEST = 1e-9
 #: A point is given up where it is this many times slower than the best one, after one, two, and more samples.
 CLEARLY_SLOWER = (2.0, 1.5, 1.2)
 
@@ -66,6 +70,11 @@ class TimedCalls:
     run: Sequence[Call]
     before: Sequence[Call]
 
+    @property
+    def cases(self) -> tuple[tuple[Call, Call], ...]:
+        """The call of each case, with what is before it."""
+        return tuple(zip(self.run, self.before, strict=True))
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -80,7 +89,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """Measures calls by a clock: up to `repeats` samples of each case."""
+    """Measures calls by a clock: up to `repeats` samples of each case.
+
+    A call of microseconds on several threads takes milliseconds when one of them sleeps, or when its core is taken. So
+    a sample is the least of several calls, never their mean, and how many it needs follows from all of them, never from
+    the first one alone. That one, before the samples, whoever made the calls has done (`Workbench.calls`).
+    """
 
     repeats: int
     clock: Callable[[], float] = perf_counter
@@ -96,45 +110,25 @@ class Stopwatch:
         found = [list(case) for case in known] or [list[float]() for _ in calls.run]
         watched = [list[float]() for _ in calls.run]
         now = 0.0
-        own, others = self._clocked(calls), [] if control is None else self._clocked(control)
+        own, others = calls.cases, () if control is None else control.cases
         for _ in range(self.repeats):
-            for case, clocked in enumerate(own):
+            for case, timed in enumerate(own):
                 if others:
-                    watched[case].append(others[case].sample())
-                found[case].append(clocked.sample())
+                    watched[case].append(self._sample(*others[case]))
+                found[case].append(self._sample(*timed))
                 samples = tuple(map(tuple, found))
                 now = rivals.bound(tuple(map(tuple, watched))) if others else now
                 if rivals.beat(samples, now):
                     return Measured(samples, True, max(1.0, now / rivals.best))
         return Measured(tuple(map(tuple, found)), False, max(1.0, now / rivals.best))
 
-    def _clocked(self, calls: TimedCalls) -> list[_Clocked]:
-        return [_Clocked(self, run, before) for run, before in zip(calls.run, calls.before, strict=True)]
-
-    def _sample(self, call: Call, before: Call, number: int) -> float:
-        """The seconds of a call, as the mean of a number of them."""
-        spent = 0.0
-        for _ in range(number):
+    def _sample(self, call: Call, before: Call) -> float:
+        """The next sample: the seconds of the fastest of some calls."""
+        least, spent, calls = math.inf, 0.0, 0
+        while spent < LONG_SAMPLE and (calls < SAMPLE_CALLS or spent < SAMPLE_SECONDS):
             before()
             start = self.clock()
             call()
-            spent += self.clock() - start
-        return max(spent / number, 1e-9)
-
-
-@dataclass
-class _Clocked:
-    """A call, and how often it is repeated within a sample."""
-
-    watch: Stopwatch
-    call: Call
-    before: Call
-    number: int = 0
-
-    def sample(self) -> float:
-        """The next sample. The first one shows how long a call takes."""
-        if self.number:
-            return self.watch._sample(self.call, self.before, self.number)
-        seconds = self.watch._sample(self.call, self.before, 1)
-        self.number = max(1, math.ceil(SAMPLE_SECONDS / seconds))
-        return seconds if self.number == 1 else self.watch._sample(self.call, self.before, self.number)
+            seconds = self.clock() - start
+            least, spent, calls = min(least, seconds), spent + max(seconds, SHORTEST), calls + 1
+        return max(least, SHORTEST)

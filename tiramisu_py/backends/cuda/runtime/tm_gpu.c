@@ -1273,6 +1273,7 @@ static void note_copy(const char *what, const tm_gpu_box *box) {
 void tm_gpu_launches(int64_t counts[2]) {
   counts[0] = launched.kernels;
   counts[1] = launched.graphs;
+  launched.kernels = launched.graphs = 0; /* a call without a GPU has none */
 }
 
 int tm_gpu_copies(int most, const char **names, int64_t *bytes) {
@@ -1711,6 +1712,7 @@ int tm_gpu_trim(const char *path) {
     code = enter(&of->devices[d], doing);
     if (code != 0) break;
     trim_device(&of->devices[d]);
+    forget_graphs(&of->devices[d]);
     for (void *item = take(&host, 0); item != NULL; item = take(&host, 0)) of->HostFree(item);
     code = leave(&of->devices[d], 0, doing);
   }

@@ -202,6 +202,21 @@ static int enter_phase(tm_gpu_call *call, const call_device *on, call_stream *st
   return code != 0 ? code : leave(on->device, call->driver->StreamWaitEvent(stream->stream, of->open ? of->begun : of->ended, 0), doing);
 }
 
+/* Gives back the graphs that are kept for a device, with its context current and the lock held. */
+static void forget_graphs(device *on) {
+  driver *of = on->driver;
+  for (executable **link = &of->executables; *link != NULL;) {
+    executable *one = *link;
+    if (one->on != on) {
+      link = &one->next;
+      continue;
+    }
+    *link = one->next;
+    if (one->graph != NULL) of->GraphExecDestroy(one->graph);
+    free(one);
+  }
+}
+
 /* Gives back what the graphs of a call had; after all work. */
 static void release_capture(tm_gpu_call *call, bool healthy) {
   capture *of = call->capture;

@@ -279,8 +279,9 @@ def package_files() -> list[Path]:
 
 #: A call that takes longer is measured once, not `repeats` times.
 LONG = 0.1
-#: Two samples agree within this factor; for it there are so many times the samples that were asked for, at most.
-AGREED, MOST = 1.1, 2
+#: The machine has settled when so many of the least samples agree within this factor; for it there are so many times
+#: the samples that were asked for, at most.
+AGREEING, AGREED, MOST = 3, 1.1, 4
 #: The elements that are drawn of each type: longer arrays repeat them.
 DRAWN = 2**18
 #: What a legal program may meet on the way to its time.
@@ -299,10 +300,13 @@ def timed(kernel: Kernel, sizes: Sizes, inputs: Mapping[str, Any], repeats: int)
 
 
 def settled(samples: Sequence[float], repeats: int) -> bool:
-    """Whether so many samples are enough: the two least agree, or there are several times as many as asked for."""
+    """Whether so many samples are enough: the least ones agree, or there are several times as many as asked for.
+
+    Two calls that each met a core that was taken may agree by chance, three hardly do.
+    """
     if len(samples) < repeats:
         return False
-    least = sorted(samples)[:2]
+    least = sorted(samples)[: min(repeats, AGREEING)]
     return least[-1] <= AGREED * least[0] or len(samples) >= MOST * repeats
 
 

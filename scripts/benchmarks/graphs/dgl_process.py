@@ -1,0 +1,148 @@
+"""The layers in DGL, in a process of its own Python: DGL has no version for the PyTorch of the others.
+
+Run by `Beside` as ``PYTHON -I dgl_process.py FILE MODEL THREADS``: it answers each line of its input, ``forward`` or
+``step``, with a line once that is done, and keeps the values in a file that is named after it. Edges and nodes are
+sorted by type; products of types are DGL's `segment_mm`, sums over edges its sparse kernels, and `rgcn` is its
+`RelGraphConv`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class Beside:
+    """A process that computes a layer on a graph in DGL, whenever it is asked to."""
+
+    def __init__(self, python: str, model: str, arrays: Mapping[str, Any], threads: int) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        given = Path(self.folder.name) / "given.npz"
+        np.savez(given, **arrays)
+        command = [python, "-I", __file__, str(given), model, str(threads)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._answered()
+
+    def forward(self) -> None:
+        """The result, without gradients."""
+        self._ask("forward")
+
+    def step(self) -> None:
+        """The result and its gradients by all that the layer is given."""
+        self._ask("step")
+
+    def values(self, gradients: bool) -> dict[str, Any]:
+        """The result as ``out``, and the gradients."""
+        file = Path(self.folder.name) / "values.npz"
+        self._ask(f"{'step' if gradients else 'forward'} {file}")
+        with np.load(file) as found:
+            return dict(found)
+
+    def end(self) -> None:
+        """End the process."""
+        self.process.communicate()
+        self.folder.cleanup()
+
+    def _ask(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        self._answered()
+
+    def _answered(self) -> None:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line != "done\n":
+            raise RuntimeError(f"DGL ended, or said {line!r}")
+
+
+class Layers:
+    """The layers of one graph."""
+
+    def __init__(self, given: Mapping[str, Any], model: str) -> None:
+        self.torch: Any = importlib.import_module("torch")
+        self.dgl: Any = importlib.import_module("dgl")
+        integers = ("src", "dst", "etype", "ntype", "of_edges", "of_nodes", "weights")
+        held = {name: self.torch.from_numpy(value) for name, value in given.items()}
+        self.src, self.dst, self.etype = held["src"], held["dst"], held["etype"]
+        self.of_edges, self.of_nodes, self.weights = held["of_edges"], held["of_nodes"], held["weights"]
+        self.given = {name: value for name, value in held.items() if name not in integers}
+        self.graph = self.dgl.graph((self.src, self.dst), num_nodes=len(self.given["feature"])).formats(
+            ["coo", "csc", "csr"]
+        )
+        self.graph.create_formats_()
+        self.layer = getattr(self, f"_{model}")
+        if model == "rgcn":
+            self.conv = self._convolution()
+
+    def forward(self) -> Any:
+        """The result, without gradients."""
+        with self.torch.no_grad():
+            return self.layer(**self.given)
+
+    def step(self) -> dict[str, Any]:
+        """The result and the gradients."""
+        given = {name: each.detach().requires_grad_(name != "norm") for name, each in self.given.items()}
+        if hasattr(self, "conv"):
+            self.conv.zero_grad()
+        out = self.layer(**given)
+        out.backward(self.weights)
+        found = {name: each.grad for name, each in given.items() if each.grad is not None}
+        if hasattr(self, "conv"):
+            found |= {"W": self.conv.linear_r.W.grad, "W_self": self.conv.loop_weight.grad}
+        return {"out": out.detach(), **found}
+
+    def _convolution(self) -> Any:
+        W = self.given["W"]
+        conv = importlib.import_module("dgl.nn.pytorch").RelGraphConv(*W.shape[1:], W.shape[0], bias=False)
+        with self.torch.no_grad():
+            conv.linear_r.W.copy_(W)
+            conv.loop_weight.copy_(self.given["W_self"])
+        return conv
+
+    def _rgcn(self, feature: Any, norm: Any, W: Any, W_self: Any) -> Any:
+        return self.conv(self.graph, feature, self.etype, norm[:, None], presorted=True)
+
+    def _typed(self, rows: Any, weights: Any) -> Any:
+        return self.dgl.ops.segment_mm(rows.index_select(0, self.src), weights, self.of_edges)
+
+    def _attended(self, raw: Any, messages: Any) -> Any:
+        att = self.dgl.nn.functional.edge_softmax(self.graph, raw[:, None])
+        return self.dgl.ops.copy_e_sum(self.graph, att * messages)
+
+    def _rgat(self, feature: Any, W: Any, w_s: Any, w_t: Any) -> Any:
+        hs = self._typed(feature, W)
+        at_dst = self.torch.einsum("rkd,rd->rk", W, w_t).index_select(0, self.etype)
+        raw = (hs * w_s.index_select(0, self.etype)).sum(-1) + (feature.index_select(0, self.dst) * at_dst).sum(-1)
+        return self._attended(self.torch.nn.functional.leaky_relu(raw, 0.01), hs)
+
+    def _hgt(self, feature: Any, K: Any, Q: Any, V: Any, W_att: Any, W_msg: Any) -> Any:
+        k, q, v = (self.dgl.ops.segment_mm(feature, each, self.of_nodes) for each in (K, Q, V))
+        raw = self.dgl.ops.e_dot_v(self.graph, self._typed(k, W_att), q)
+        return self._attended(raw[:, 0], self._typed(v, W_msg))
+
+
+def main(file: str, model: str, threads: str) -> None:
+    """Answer each line."""
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(int(threads))
+    with np.load(file) as given:
+        layers = Layers(dict(given), model)
+    print("done", flush=True)
+    for line in sys.stdin:
+        what, _, rest = line.strip().partition(" ")
+        found = {"out": layers.forward()} if what == "forward" else layers.step()
+        if rest:
+            np.savez(rest, **{name: value.numpy() for name, value in found.items()})
+        print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
