@@ -492,6 +492,15 @@ def permuted() -> tm.Function:
     return f
 
 
+@program({"N": 2, "M": 2}, {"N": 3, "M": 6})
+def placed() -> tm.Function:
+    f = tm.Function("placed", params=[N, M])
+    at = f.input("at", tm.int32, [N], values=(0, M), distinct=True)
+    x, w = f.input("x", D, [M]), f.input("w", D, [N])
+    f.outputs(f.computation("y", {i: N}, x[at[i]] * x[at[i]] * w[i]))
+    return f
+
+
 @program({"N": 2}, {"N": 4})
 def guarded_values() -> tm.Function:
     f = tm.Function("guarded", params=[N])
@@ -566,6 +575,8 @@ def arguments(f: tm.Function, sizes: Mapping[str, int], seed: int, exact: bool) 
             assert declared.values is not None
             low, high = (_value(end, params) for end in declared.values)
             made = numbers.integers(low, max(high, low + 1), shape)
+            if declared.distinct:
+                made = numbers.choice(np.arange(low, high), shape, replace=False)
             given[name] = (np.sort(made) if declared.monotone else made).astype(declared.dtype.numpy)
     return given
 

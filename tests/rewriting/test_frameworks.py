@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,32 @@ def test_gradients_are_those_of_jax() -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["grad", "jit", "some", "twice"]
+
+
+@pytest.fixture(name="judged_by_jax", scope="module")
+def _judged_by_jax() -> Iterator[Callable[[str], str]]:
+    """Asks a process of its own, which has JAX, for its judgement of a program."""
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("JAX is not installed: pip install 'tiramisu_py[interop]'")
+    command = [sys.executable, "-m", "tests.rewriting.jax_forms"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        into, answers = process.stdin, process.stdout
+
+        def ask(name: str) -> str:
+            into.write(f"{name}\n")
+            into.flush()
+            return answers.readline().strip()
+
+        yield ask
+        into.close()
+
+
+@pytest.mark.parametrize("name", programs.PROGRAMS)
+def test_values_and_gradients_are_those_of_jax(name: str, judged_by_jax: Callable[[str], str]) -> None:
+    """In float64, to 1e-10; those of whole numbers are equal."""
+    answer = judged_by_jax(name)
+    assert answer == "right", ast.literal_eval(answer) if answer else "the process has ended"
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])

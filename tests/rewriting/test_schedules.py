@@ -97,6 +97,31 @@ def test_the_adjoints_of_stencils_products_and_rows_have_no_atomics(name: str) -
     assert "omp parallel" in own and not re.search("omp atomic(?! write)", own)  # one notes that memory was refused
 
 
+@pytest.mark.parametrize("fact", ["permutation", "distinct", None])
+def test_the_adjoint_of_a_gather_has_atomics_only_where_its_places_may_be_equal(fact: str | None) -> None:
+    f = programs.PROGRAMS["permuted" if fact == "permutation" else "placed"]()
+    if fact is None:
+        n, m, i = *tm.params("N M"), tm.iters("i")[0]
+        f = tm.Function("gathered", params=[n, m])
+        at, x = f.input("at", tm.int32, [n], values=(0, m)), f.input("x", tm.float64, [m])
+        f.outputs(f.computation("y", {i: n}, x[at[i]] * x[at[i]]))
+    step = tm.vjp(f, wrt=["x"]).step
+    for name, made in step.algorithm.computations.items():
+        if made.is_reduction:
+            step[name].update.parallelize(tm.Iter(made.over[0]))
+            if fact is None:
+                assert "race" in str(step.check())
+                step.undo()
+                step[name].update.parallelize(tm.Iter(made.over[0]), combine=tm.ATOMIC)
+        else:
+            step[name].parallelize(tm.Iter(made.iterators[0]))
+    report = step.check()
+    assert report.ok
+    own = "".join(text for name, text in step.source().items() if name.startswith(step.name))
+    assert len(re.findall("omp atomic(?! write)", own)) == (fact is None)
+    assert ("bits preserved" in report.bits) == (fact is not None)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_gradient_by_the_entries_of_a_matrix_goes_through_each_row_once(threads: int) -> None:
     f = programs.PROGRAMS["csr"]()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
+import islpy as isl
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
 from tests.programs import pictured
+from tiramisu_py.counting.lattice_points import classes, count
 
 #: Programs at sizes with whole tiles and vectors, and with a rest.
 CASES: list[tuple[Callable[[], tm.Function], dict[str, int]]] = [
@@ -58,6 +60,16 @@ def test_counts_are_those_of_all_instances_one_by_one(build: Callable[[], tm.Fun
     totals = {loops: (len(of), sum(len(used) for used in of.values()) * 4) for loops, of in tiles.items()}
     if len({tile.loops for tile in cost.tiles}) == len(cost.tiles):  # otherwise nests have loops of the same names
         assert {tile.loops: (tile.tiles, tile.total) for tile in cost.tiles} == totals
+
+
+def test_windows_that_move_round_a_ring_are_counted_by_steps_and_not_one_by_one() -> None:
+    ring = isl.Map(
+        "{ [a, b] -> [a, x] : 0 <= a < 50 and 0 <= b < 20 and 0 <= x < 8 and "
+        "exists (o, q : 0 <= o < 6 and x = 3b + o - 8q) }"
+    )
+    found = list(classes(ring))
+    assert len(found) <= 20 and {each.images for each in found} == {6}
+    assert sum(count(each.keys) for each in found) == 50 * 20
 
 
 def test_operations_lanes_and_footprints_in_closed_form() -> None:

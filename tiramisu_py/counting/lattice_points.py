@@ -78,11 +78,38 @@ def classes(of: isl.Map) -> Iterator[Class]:
     """The domain of a relation without parameters, in classes of elements with equally many images."""
     of = sets.range_named(of, None)
     for piece in _domains(of):
-        found = list(_alike(of.intersect_domain(piece)))
-        if all(alike is not None for alike in found):
-            yield from (alike for alike in found if alike is not None)
-        else:
-            yield from _one_by_one(of.intersect_domain(piece))
+        yield from _alike_or_by_slices(of.intersect_domain(piece))
+
+
+def _alike_or_by_slices(of: isl.Map) -> Iterator[Class]:
+    """Classes of a relation: of its whole domain where images are translates of each other, else of slices."""
+    found = list(_alike(of))
+    if all(alike is not None for alike in found):
+        yield from (alike for alike in found if alike is not None)
+    else:
+        yield from _by_slices(of)
+
+
+def _by_slices(of: isl.Map) -> Iterator[Class]:
+    """Classes of the slices of one dimension of a domain: of one whose slices are alike, as windows that move round
+    a ring are for each step, or else of the one with the fewest.
+    """
+    domain = of.domain()
+    variables = sets.variables(domain.get_space())
+    lines = [domain.apply(sets.graph(sets.function(domain.get_space(), None, [each]))) for each in variables]
+    values = {axis: [at for (at,) in sets.points(line)] for axis, line in enumerate(lines)}
+    free = sorted((axis for axis in values if len(values[axis]) > 1), key=lambda axis: len(values[axis]))
+    if len(free) < 2:
+        yield from _one_by_one(of)
+        return
+
+    def sliced(axis: int, at: int) -> isl.Map:
+        return of.intersect_domain(domain.intersect(sets.within(variables[axis], at, at + 1)))
+
+    middles = {axis: sliced(axis, values[axis][len(values[axis]) // 2]) for axis in free}
+    chosen = next((axis for axis in free if None not in list(_alike(middles[axis]))), free[0])
+    for at in values[chosen]:
+        yield from _alike_or_by_slices(sliced(chosen, at))
 
 
 def _domains(of: isl.Map) -> list[isl.Set]:

@@ -68,14 +68,18 @@ def _scheduled(f: tm.Function, tile: int | None, on: tm.GpuThreads | None) -> La
 
 
 def is_typed_product(f: tm.Function, declared: Any) -> bool:
-    """Whether a value is a row times a matrix: a sum over an axis, and not over edges, with columns of its own."""
+    """Whether a value is a row times a matrix: a sum over an axis, and not over edges, with columns of its own.
+
+    A product of two rows has its last axis in both of them, and is none.
+    """
     if not declared.is_reduction or queries.chosen_by_values(declared):
         return False
     found = queries.run_of_positions(f.program.algorithm, declared)
-    return (found is None or found.position in declared.iterators) and any(
-        {*declared.over, declared.iterators[-1]} <= {name for index in read.indices for name in _named(index)}
-        for read in queries.accesses(declared.expr)
-    )
+    if found is not None and found.position not in declared.iterators:
+        return False
+    named = [{name for index in read.indices for name in _named(index)} for read in queries.accesses(declared.expr)]
+    has_column = [declared.iterators[-1] in names for names in named if names >= {*declared.over}]
+    return any(has_column) and not all(has_column)
 
 
 def _named(index: Any) -> tuple[str, ...]:

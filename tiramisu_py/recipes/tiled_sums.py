@@ -108,11 +108,17 @@ def in_tiles(recipe: Recipe, reader: Reduction, cpu: Cpu, most_vectors: int) -> 
 
 
 def with_rows_of_weights(f: Function, sums: Reduction, declared: Declared, last: str) -> list[str]:
-    """Copy weights whose rows are not along the vectors, so that these are loaded at once: ``W[r, k, j]`` by k."""
-    done: list[str] = []
+    """Copy weights whose rows are not along the vectors, so that these are loaded at once: ``W[r, k, j]`` by k.
+
+    Values of the positions of runs are no weights.
+    """
+    done, algorithm = list[str](), f.program.algorithm
     for read in accesses(declared.expr):
         names = [str(index) if isinstance(index, Iter) else "" for index in read.indices]
         if not last or last not in names[:-1] or names[-1] not in declared.over or read.source in done:
+            continue
+        source = algorithm.computations.get(read.source)
+        if source is not None and run_of_positions(algorithm, source) is not None:
             continue
         axes = iters(" ".join(f"{read.source}_{axis}" for axis in range(len(names))))
         layout, at = list(axes), names.index(last)

@@ -338,26 +338,58 @@ TM_HEADER void tm_store(T *place, tm_vec<T, n> value) {
 template <class T>
 TM_HEADER T tm_load_apart(const T *place) { return *place; }
 #else
-template <class T, int bytes = sizeof(T)>
+template <int bytes>
 struct tm_apart;
 template <>
-struct tm_apart<float> { typedef float type; };
+struct tm_apart<1> {
+  typedef unsigned char type;
+  TM_HEADER type load(const void *place) {
+    unsigned int value;
+    asm("ld.global.nc.u8 %0, [%1];" : "=r"(value) : "l"(__cvta_generic_to_global(place)));
+    return (type)value;
+  }
+};
 template <>
-struct tm_apart<double> { typedef double type; };
-template <class T>
-struct tm_apart<T, 1> { typedef unsigned char type; };
-template <class T>
-struct tm_apart<T, 2> { typedef unsigned short type; };
-template <class T>
-struct tm_apart<T, 4> { typedef unsigned int type; };
-template <class T>
-struct tm_apart<T, 8> { typedef uint2 type; };
-template <class T>
-struct tm_apart<T, 16> { typedef uint4 type; };
+struct tm_apart<2> {
+  typedef unsigned short type;
+  TM_HEADER type load(const void *place) {
+    type value;
+    asm("ld.global.nc.u16 %0, [%1];" : "=h"(value) : "l"(__cvta_generic_to_global(place)));
+    return value;
+  }
+};
+template <>
+struct tm_apart<4> {
+  typedef unsigned int type;
+  TM_HEADER type load(const void *place) {
+    type value;
+    asm("ld.global.nc.u32 %0, [%1];" : "=r"(value) : "l"(__cvta_generic_to_global(place)));
+    return value;
+  }
+};
+template <>
+struct tm_apart<8> {
+  typedef uint2 type;
+  TM_HEADER type load(const void *place) {
+    type value;
+    asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "l"(__cvta_generic_to_global(place)));
+    return value;
+  }
+};
+template <>
+struct tm_apart<16> {
+  typedef uint4 type;
+  TM_HEADER type load(const void *place) {
+    type value;
+    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w) : "l"(__cvta_generic_to_global(place)));
+    return value;
+  }
+};
 
 template <class T>
 TM_HEADER T tm_load_apart(const T *place) {
-  const auto bits = __ldg(reinterpret_cast<const typename tm_apart<T>::type *>(place));
+  const auto bits = tm_apart<sizeof(T)>::load(place);
   T value;
   memcpy(&value, &bits, sizeof value);
   return value;
