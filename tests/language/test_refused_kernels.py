@@ -319,6 +319,35 @@ def test_integers_that_choose_are_read_for_the_whole_block(masked: bool) -> None
 
 
 @tm.jit
+def gathered(T, X, Y, B: tl.constexpr, MASKED: tl.constexpr):
+    """Indices that are loaded: read where they are needed alone, and yet no lane may be outside of the table."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    inside = i < Y.shape[0]
+    q = tl.load(T[i], mask=inside, other=0) if MASKED else tl.load(T[i])
+    tl.store(Y[i], tl.load(X[q], mask=inside, other=0), mask=inside)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_indices_are_read_for_the_whole_block(masked: bool) -> None:
+    n, m = tm.params("N M")
+    f = tm.Function("gathering", params=[n, m], assume="M >= 1")
+    t, x = f.input("t", tm.int32, [n], values=(0, m)), f.input("x", tm.float32, [m])
+    y = f.array("y", tm.float32, [n])
+    gathered[tl.cdiv(n, 4)](t, x, y, B=4, MASKED=masked)
+    f.outputs(y)
+    assert f.check().ok == masked
+    if masked:
+        found = f.evaluate(np.array([2, 0, 1], np.int32), np.array([5, 6, 7], np.float32))
+        np.testing.assert_array_equal(found, [7, 5, 6])
+    else:
+        (violation,) = f.check().violations
+        assert violation.kind == "bounds" and violation.repair == "let its mask= leave it out"
+        assert "program (0) reads t[1], which is outside the array t, at N = 1" in violation.message
+        with pytest.raises(tm.SavedError, match=r"y cannot be saved: .*reads t\[1\]"):
+            f.save("never.json")
+
+
+@tm.jit
 def squared(X, Y, B: tl.constexpr):
     i, j = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, B)
     x = tl.load(X[i[:, None], j], mask=i[:, None] < X.shape[0], other=0)

@@ -178,15 +178,29 @@ class StoreSite:
 
 
 @dataclass(frozen=True, eq=False)
+class LoadSite:
+    """One load of a block program from an array: ``[programs, loops, axes] -> source[element]``, where its mask holds.
+
+    Of loads whose values are used for indices and conditions alone, where an expression has what it needs of them.
+    """
+
+    source: str
+    elements: isl.Map
+    programs: int
+    origin: Origin
+
+
+@dataclass(frozen=True, eq=False)
 class Stored:
     """Who stores the elements of an array that programs fill: each is stored once, and all are unless it is `partial`.
 
-    Of elements that programs `accumulate`, each may be stored many times.
+    Of elements that programs `accumulate`, each may be stored many times. `loads` are some of the same programs.
     """
 
     sites: tuple[StoreSite, ...]
     partial: bool = False
     accumulate: bool = False
+    loads: tuple[LoadSite, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

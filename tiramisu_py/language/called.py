@@ -11,7 +11,7 @@ import numpy as np
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.declare.soundness import ValueSets
-from tiramisu_py.algorithm.declare.stored_elements import stored_outside, stored_twice, unstored
+from tiramisu_py.algorithm.declare.stored_elements import loaded_outside, stored_outside, stored_twice, unstored
 from tiramisu_py.algorithm.expressions import Const, Expr, Param
 from tiramisu_py.algorithm.types import as_dtype, weak_int
 from tiramisu_py.errors import ArgumentError, LegalityError
@@ -216,6 +216,8 @@ def weakest_sizes(algorithm: Algorithm) -> isl.Set:
         elements = values.filled(c)
         for site in c.stored.sites:
             fits = fits.subtract(stored_outside(site, elements, context).params())
+        for load in c.stored.loads:
+            fits = fits.subtract(loaded_outside(load, values.domain(load.source), context).params())
         for pairs, _, _ in stored_twice(c.stored, context):
             fits = fits.subtract(pairs.params())
         if not c.stored.partial:

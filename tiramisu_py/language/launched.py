@@ -22,6 +22,7 @@ from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.distinct_stores import filled_by_places
 from tiramisu_py.language.values.groups import in_order, sources_of
 from tiramisu_py.language.values.implied_masks import without_implied_masks
+from tiramisu_py.language.values.inlined_loads import with_loads
 from tiramisu_py.language.values.meanings import Bound
 from tiramisu_py.language.values.parts import PartedSum, in_parts
 from tiramisu_py.language.values.programs import Programs
@@ -117,6 +118,7 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
     for site in programs.sites:
         sites.setdefault(site.array, []).append(site)
     outputs, stored, sums, stores = _stored_values(function, programs, bound, sites)
+    stored = with_loads(algorithm, programs, stored)
     if not outputs:
         raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
     needed = [without_implied_masks(algorithm, each) for each in _needed(programs.values, stored)]

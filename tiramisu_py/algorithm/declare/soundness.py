@@ -22,7 +22,7 @@ from tiramisu_py.algorithm.declare.repairs_of_reads import (
     smaller,
 )
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
-from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
+from tiramisu_py.algorithm.declare.stored_elements import wrong_loads, wrong_stores
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
 from tiramisu_py.algorithm.domains.conditions import missing_condition
@@ -123,10 +123,10 @@ def box(space: isl.Space, extents: tuple[Expr, ...]) -> isl.Set:
 
 def violations(values: ValueSets) -> list[Violation]:
     """Every reason why the algorithm itself is refused."""
-    found = []
+    found: list[Violation] = []
     for computation in values.algorithm.computations.values():
-        found += _outside(values, computation)
-        found += _nonexistent(values, computation)
+        reads = [*_outside(values, computation), *_nonexistent(values, computation)]
+        found += reads or wrong_loads(computation, values.algorithm.context, values.domain)
         found += wrong_stores(computation, values.filled(computation), values.algorithm.context)
         claim = broken_claim(values.algorithm, computation)
         found += [] if claim is None else [claim]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, Stored, StoreSite
+from tiramisu_py.algorithm.declarations import Computation, LoadSite, Stored, StoreSite
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.sets import smallest
 
@@ -32,6 +32,11 @@ def unstored(stored: Stored, elements: isl.Set) -> isl.Set:
 
 def stored_outside(site: StoreSite, elements: isl.Set, context: isl.Set) -> isl.Map:
     """The stores that are outside of the array."""
+    return site.elements.subtract_range(elements).intersect_params(context.params())
+
+
+def loaded_outside(site: LoadSite, elements: isl.Set, context: isl.Set) -> isl.Map:
+    """The loads that are outside of the array."""
     return site.elements.subtract_range(elements).intersect_params(context.params())
 
 
@@ -60,6 +65,21 @@ def _outside(c: Computation, stored: Stored, elements: isl.Set, context: isl.Set
             message = (
                 f"program {_tuple(store[: site.programs])} stores {_element(c.name, element)}, outside of {c.name}, "
                 f"{witness}, in {site.origin}"
+            )
+            yield Violation("bounds", message, witness, repair="let its mask= leave it out")
+            return
+
+
+def wrong_loads(c: Computation, context: isl.Set, elements_of: Callable[[str], isl.Set]) -> Iterator[Violation]:
+    """The first load, beside the stores that fill an array, that is outside of the elements of its source."""
+    for site in () if c.stored is None else c.stored.loads:
+        bad = loaded_outside(site, elements_of(site.source), context)
+        if not bad.is_empty():
+            params, load, element = first_pair(bad)
+            witness = Witness(params, element=(site.source, element))
+            message = (
+                f"program {_tuple(load[: site.programs])} reads {_element(site.source, element)}, which is outside the "
+                f"array {site.source}, {witness}, in {site.origin}"
             )
             yield Violation("bounds", message, witness, repair="let its mask= leave it out")
             return

@@ -322,7 +322,8 @@ def _with_param(declared: Computation, name: str, context: isl.Set) -> Computati
         stage = replace(stage, ranges=ranges, parts=parts)
     if stored is not None:
         sites = (replace(each, elements=sets.with_more_params(each.elements, [name])) for each in stored.sites)
-        stored = replace(stored, sites=tuple(sites))
+        loads = (replace(each, elements=sets.with_more_params(each.elements, [name])) for each in stored.loads)
+        stored = replace(stored, sites=tuple(sites), loads=tuple(loads))
     domain, points = (
         sets.with_more_params(each, [name]).intersect_params(context) for each in (declared.domain, declared.points)
     )

@@ -19,7 +19,7 @@ from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.declare.soundness import ValueSets
-from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
+from tiramisu_py.algorithm.declare.stored_elements import wrong_loads, wrong_stores
 from tiramisu_py.algorithm.domains.domain import parse_context, parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
@@ -53,7 +53,9 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
     Arrays that programs fill are saved as values: who stores them is proven here, and left out.
     """
     for declared in algorithm.computations.values():
-        wrong = wrong_stores(declared, ValueSets(algorithm).filled(declared), algorithm.context)
+        values = ValueSets(algorithm)
+        wrong = wrong_stores(declared, values.filled(declared), algorithm.context)
+        wrong += wrong_loads(declared, algorithm.context, values.domain)
         if wrong:
             raise SavedError(f"{declared.name} cannot be saved: {wrong[0]}")
     return _declarations(algorithm)

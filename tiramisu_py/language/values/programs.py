@@ -56,7 +56,7 @@ class KeptBlock:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A store: the array, the blocks of indices in it, the value, and the condition under which it is executed."""
+    """A store, or a load where its values are used: the array, the blocks of indices in it, the value, and the mask."""
 
     op: str
     array: str
@@ -87,6 +87,7 @@ class Programs(Meanings):
         self.named: dict[str, str] = {}
         self.tf32: set[str] = set()
         self.sites: list[Site] = []
+        self.loads: list[Site] = []
         self.assumed: list[tuple[Operand, Origin]] = []
         self._meanings: dict[BlockValue, Meaning] = {}
         self._makers: list[Callable[[], ProgramValue]] = []
@@ -166,6 +167,16 @@ class Programs(Meanings):
                 self._keep(node)
             else:
                 self._meanings[node.result] = self._inline(node)
+                if node.op in ("load", "masked_load"):
+                    self._read(node, node.result)
+
+    def _read(self, node: Instruction, value: BlockValue) -> None:
+        """Note a load that is done where its values are used."""
+        place = self.uses.instruction(node.operands[0])
+        assert place is not None and isinstance(place.operands[0], BlockValue) and place.result is not None
+        mask = node.operands[1] if node.op == "masked_load" else True
+        array, loops, origin = place.operands[0].name, tuple(self._loops), self.origin(node.line)
+        self.loads.append(Site("load", array, place.result, place.operands[1:], value, mask, loops, origin))
 
     def _effect(self, node: Instruction) -> None:
         if node.op == "assume":

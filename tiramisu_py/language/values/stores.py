@@ -105,15 +105,13 @@ class Executions:
 
     def points(self, algorithm: Algorithm, reader: Affine) -> isl.Set:
         """The executions whatever the mask is; raises `NotAffine`."""
-        points = sets.universe(self.space).intersect_params(algorithm.context.params())
-        for iterator, extent in self.bounds.items():
-            given = Const(extent, ZERO.dtype) if isinstance(extent, int) else extent
-            points = points.intersect(reader.condition((iterator >= 0) & (iterator < given)))
-        return points
+        return points_within(algorithm, self.space, self.bounds, reader)
 
 
-def executions(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> Executions:
-    """The executions of a store over programs, loops and axes."""
+def executed_at(programs: Programs, site: Site) -> tuple[dict[Iter, Any], int, Sequence[Iter]]:
+    """The dimensions of the executions of a store or a load with their bounds; how many are axes of the grid; and those
+    of the block.
+    """
     axes_names = programs.axes
     bounds: dict[Iter, Any] = {
         Iter(axes_names.program(axis)): programs.grid[axis] for axis in range(3) if not programs.is_one(axis)
@@ -122,6 +120,21 @@ def executions(algorithm: Algorithm, programs: Programs, array: Filled, site: Si
     bounds |= {Iter(axes_names.loop(each)): programs.count(each) for each in site.loops}
     axes = axes_names.of(site.pointers, [each.name for each in bounds])
     bounds |= dict(zip(axes, site.pointers.type.shape, strict=True))
+    return bounds, count, axes
+
+
+def points_within(algorithm: Algorithm, space: isl.Space, bounds: Mapping[Iter, Any], reader: Affine) -> isl.Set:
+    """The points whose iterators are between 0 and their bounds; raises `NotAffine`."""
+    points = sets.universe(space).intersect_params(algorithm.context.params())
+    for iterator, extent in bounds.items():
+        given = Const(extent, ZERO.dtype) if isinstance(extent, int) else extent
+        points = points.intersect(reader.condition((iterator >= 0) & (iterator < given)))
+    return points
+
+
+def executions(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> Executions:
+    """The executions of a store over programs, loops and axes."""
+    bounds, count, axes = executed_at(programs, site)
     space = algorithm.frame(f"{array.name}_store", [each.name for each in bounds])
     places = [programs.meaning(each)(axes if shape_of(each) else ()) for each in site.indices]
     mask = True if site.mask is True else programs.meaning(site.mask)(axes)
