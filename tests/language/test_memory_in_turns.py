@@ -19,7 +19,7 @@ from tiramisu_py.program.storage import Memory
 
 def in_shared_memory(f: tm.Function, run: Any) -> tuple[tm.Function, Any]:
     """Softmax whose user keeps a sum in shared memory, so that rows are there, too."""
-    run["summed"].store_in(tm.SHARED)
+    run["total"].store_in(tm.SHARED)
     return f, run
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.programs.stage_stories import gemm
 
 N, E, R = tm.params("N E R")
 r, p, h, d, k = tm.iters("r p h d k")
@@ -124,3 +125,14 @@ def test_gradients_of_values_in_runs_are_those_of_positions() -> None:
         found.append(g.step.evaluate(**needed, **cotangent))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_values_that_a_stage_reads_stay_by_position() -> None:
+    f = tm.Function("staged", params=[E, R])
+    etype = f.input("etype", tm.int32, [E], values=(0, R))
+    a, w = f.input("a", tm.float32, [E, 4]), f.input("w", tm.float32, [R])
+    msg = f.computation("msg", {p: E, k: 4}, a[p, k] * w[etype[p]])
+    b = f.input("b", tm.float32, [4, 3])
+    f.outputs(f.stage("c", {p: E, d: 3}, gemm(E, 3, 4, msg[p, k], b[k, d]), over={k: 4}))
+    with pytest.raises(tm.CommandError, match="c is a call of a stage that reads msg: its values stay by position"):
+        msg.in_runs(f.segments("types", R, of=E, at=etype))

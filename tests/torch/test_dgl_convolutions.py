@@ -93,6 +93,16 @@ def test_calls_that_are_not_known_stay_those_of_dgl() -> None:
     assert graphs.replaced(conv) == {"": "DGL's own, its graph is a block, or has several kinds of nodes"}
 
 
+def test_arguments_that_dgl_refuses_are_left_to_it() -> None:
+    (g, x, etype), _ = given("rgcn", GRAPHS["a hub"])
+    conv = graphs.compile(dgl.RelGraphConv(F, G, R))
+    with pytest.raises(IndexError):  # of indexing with numbers that are none
+        conv(g, x, etype.double())
+    with pytest.raises(RuntimeError):  # as many rows as nodes are added to more
+        conv(g, torch.cat([x, x]), etype)
+    assert graphs.replaced(conv) == {"": "DGL's own, its features are not one row for each node"}
+
+
 def test_a_model_without_convolutions_names_those_of_both_libraries() -> None:
     with pytest.raises(tm.ArgumentError, match=r"FastRGCNConv, GATConv, .*; of DGL GATConv, GraphConv, HGTConv"):
         graphs.compile(torch.nn.Linear(2, 2))

@@ -59,3 +59,31 @@ def test_edges_keep_their_order() -> None:
     np.testing.assert_array_equal(found.detach().numpy(), [1.0, 4.0, 9.0])
     found.sum().backward()
     np.testing.assert_array_equal(length.grad.numpy(), [2.0, 4.0, 6.0])
+
+
+@pytest.mark.parametrize("runs", [False, "count", True], ids=str)
+def test_products_by_the_runs_of_types_take_no_arrays_of_them_from_tensors(runs: Any) -> None:
+    def typed(g: Any, W: Any) -> str:
+        for e in g.edges():
+            e["msg"] = graphs.linear(e.src.x, W[e.etype])
+        for v in g.dst_nodes():
+            v["out"] = 0.0
+            for e in v.incoming_edges():
+                v["out"] += e["msg"] * 2.0
+        return "out"
+
+    ends = np.random.default_rng(0).integers(0, 30, (2, 160))
+    graph = graphs.Graph(*ends, etype=np.arange(160) % 3, nodes=30)
+    made = graphs.layer(
+        typed,
+        node={"x": 3},
+        weights={"W": ("etype", 3, 5)},
+        dtype=tm.float64,
+        sum_first=False,
+        compact=False,
+        runs=runs,
+    )
+    run, numbers = made.on(graph), np.random.default_rng(1)
+    given = {"x": numbers.standard_normal((30, 3)), "W": numbers.standard_normal((3, 3, 5))}
+    found = run.for_torch()(**{name: torch.from_numpy(each) for name, each in given.items()})
+    np.testing.assert_allclose(found.detach().numpy(), run(**given), rtol=1e-12)

@@ -18,9 +18,11 @@ def _plain(conv: Any, graph: Any, feat: Any, *of_edges: Any) -> str:
     reason = plain_features(conv, feat)
     if reason or str(graph.device) != "cpu":
         return reason or "its tensors are on a device"
+    if len(feat) != graph.num_nodes():
+        return "its features are not one row for each node"
     given = [each for each in of_edges if each is not None]
-    if any(each.numel() != graph.num_edges() for each in given):
-        return "its values of edges are more than a number each"
+    if any(each.shape[:1] != (graph.num_edges(),) or each.numel() != graph.num_edges() for each in given):
+        return "its values of edges are not a number for each"
     return next(filter(None, (other_types(feat, each) for each in given)), "")
 
 
@@ -28,6 +30,11 @@ def _ends(graph: Any) -> dict[str, Any]:
     """Where messages come from, and where they go to, edge by edge in the order of their numbers."""
     src, dst = graph.edges()
     return {"src": src.long(), "dst": dst.long()}
+
+
+def _are_types(given: Any) -> bool:
+    """Whether types are a row of integers, which DGL takes as indices."""
+    return getattr(given, "dim", lambda: 0)() == 1 and not (given.is_floating_point() or given.is_complex())
 
 
 def _lacks_edges(conv: Any, graph: Any) -> str:
@@ -43,8 +50,8 @@ class SumOfRelations:
     def stays(conv: Any, g: Any, feat: Any, etypes: Any, norm: Any = None, *, presorted: bool = False) -> str:
         """Types of edges in a list stay."""
         del presorted
-        if getattr(etypes, "dim", lambda: 0)() != 1:
-            return "its types of edges are no tensor"
+        if not _are_types(etypes):
+            return "its types of edges are no tensor of integers"
         if norm is not None and norm.dim() != 2:
             return "norm= is no column"
         return _plain(conv, g, feat, norm)
@@ -188,8 +195,8 @@ class TypedAttention:
     def stays(conv: Any, g: Any, x: Any, ntype: Any, etype: Any, *, presorted: bool = False) -> str:
         """Types that are no tensors stay."""
         del presorted
-        if any(getattr(each, "dim", lambda: 0)() != 1 for each in (ntype, etype)):
-            return "its types are no tensors"
+        if not (_are_types(ntype) and _are_types(etype)):
+            return "its types are no tensors of integers"
         return _plain(conv, g, x)
 
     @staticmethod

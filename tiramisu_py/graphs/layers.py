@@ -192,7 +192,7 @@ class Layer:
             made = tm.vjp(way.function).step if gradients else way.function
             words = way.rewrites.among(self._counted)
             ways = ("nodes", "edges") if self.sums == "count" and sums_on(made, graph, threads) else (self.sums,)
-            runs = (False, True) if self.runs == "count" and products_on(made, graph) else (bool(self.runs),)
+            runs = (False, True) if self.runs == "count" and products_on(made, graph) else (self.runs is True,)
             best = fastest_way(made.copy, graph, machine, listed, ways, runs, words, repeats=repeats, database=database)
             found.append((best, way))
         found.sort(key=lambda each: each[0].seconds)
@@ -362,7 +362,9 @@ class GraphRun:
         for part in (g.forward, g.backward):
             gathered(part, names_by_edges(part, self.graph, self.machine.sums, self.machine.threads))
             scheduled(part, self.machine.tile)
-        return on_tensors(torch_function(g), self.layer.trace, self.graph, self.forward.arrays)
+        taken = self.layer.function.algorithm.inputs
+        arrays = {name: array for name, array in self.forward.arrays.items() if name in taken}  # none of runs of types
+        return on_tensors(torch_function(g), self.layer.trace, self.graph, arrays)
 
     def report(self) -> str:
         """The kernels of the layer and of its gradients, the bytes that each has at a time, and what stays a scatter.

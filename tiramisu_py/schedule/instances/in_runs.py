@@ -46,7 +46,18 @@ class InRuns(OnStatements):
         whole = algorithm.computations[self.computation]
         if whole.name in algorithm.outputs or whole.name in algorithm.gathered:
             raise CommandError(f"{whole.name} is an output, or gathered: let another computation be it")
-        row = fresh_name("run" if self.loop is None else loop_name(self.loop), whole.point_iterators, underscored)
+        stage = next(
+            (c for c in algorithm.computations.values() if c.stage is not None and whole.name in c.sources), None
+        )
+        if stage is not None:
+            raise CommandError(
+                f"{stage.name} is a call of a stage that reads {whole.name}: its values stay by position"
+            )
+        row = fresh_name(
+            "run" if self.loop is None else loop_name(self.loop),
+            (*whole.point_iterators, *algorithm.params),
+            underscored,
+        )
         changed, read = valued_in_runs(algorithm, whole, start, row)
         check_unscheduled(program, whole, "in_runs")
         if program.storages[whole.name].chosen:
