@@ -131,6 +131,10 @@ def test_what_is_no_typed_product_is_refused_with_its_reason() -> None:
     with pytest.raises(tm.ArgumentError, match=r"of_runs sums over positions, .* tm\.recipes\.traversal takes sums"):
         tm.recipes.typed_matmul(of_runs)
     x = f["x"]
+    rows = f.reduction("rows", {n: N}, {k: 5}, tm.sum, x[n, k])
+    f.outputs(out, rows, replace=True)
+    with pytest.raises(tm.ArgumentError, match="rows is no product of rows and matrices: one factor has its terms"):
+        tm.recipes.typed_matmul(rows)
     plain = f.reduction("plain", {n: N, d: 16}, {k: 5}, tm.sum, x[n, k] * f["w"][0, k, d])
     reader = f.computation("reader", {n: N, d: 16}, plain[n, d] + 1)
     f.outputs(out, reader, replace=True)

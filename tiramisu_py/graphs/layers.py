@@ -74,9 +74,10 @@ def layer(
     type once for each pair. `sum_first` sums the rows of a node that are multiplied with one matrix before they are
     multiplied. ``"count"`` leaves any of the three to the graph: it is done where that is less work, and
     ``layer.explain(graph)`` says how much. `sums` over the edges of nodes go by ``"nodes"``, which threads share, by
-    ``"edges"``, on one thread and in order, or as is less work, ``"count"``; bits are the same. With `runs`,
-    products with the matrices of types have a loop over the edges of each type, otherwise each edge says its own: bits
-    are the same, too. Raises `DeclarationError` in words of the model.
+    ``"edges"``, on one thread and in order, or as is less work, ``"count"``; bits are the same. With `runs`
+    products with the matrices of types have a loop over the edges of each type, without them each edge says its own:
+    bits are the same, too, and ``"count"``, the default, takes what is less work. Raises `DeclarationError` in words of
+    the model.
     """
     if not callable(model):
         raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")

@@ -150,6 +150,13 @@ def _by_index(
         )
     if not declared.iterators:
         raise ArgumentError(f"typed_matmul: {product} is one sum of everything: it takes a product for each position")
+    named = [_names(read) for read in accesses(declared.expr)]
+    columns = [declared.iterators[-1] in names for names in named if names >= {*declared.over}]
+    if not any(columns) or all(columns):
+        raise ArgumentError(
+            f"typed_matmul: {product} is no product of rows and matrices: one factor has its terms and its last axis, "
+            "another one its terms alone"
+        )
     if on is None:
         plan = with_sizes(TileSizes(ACCUMULATORS), "typed_matmul", given)
         return in_tiles(recipe, product, processor("typed_matmul", cpu), plan.vectors)
