@@ -9,6 +9,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.graphs.models import MODELS, F, odd_graphs
+from tests.graphs.test_runs_of_types import typed
 from tiramisu_py import graphs
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tiramisu_py[interop]'")
@@ -63,15 +64,6 @@ def test_edges_keep_their_order() -> None:
 
 @pytest.mark.parametrize("runs", [False, "count", True], ids=str)
 def test_products_by_the_runs_of_types_take_no_arrays_of_them_from_tensors(runs: Any) -> None:
-    def typed(g: Any, W: Any) -> str:
-        for e in g.edges():
-            e["msg"] = graphs.linear(e.src.x, W[e.etype])
-        for v in g.dst_nodes():
-            v["out"] = 0.0
-            for e in v.incoming_edges():
-                v["out"] += e["msg"] * 2.0
-        return "out"
-
     ends = np.random.default_rng(0).integers(0, 30, (2, 160))
     graph = graphs.Graph(*ends, etype=np.arange(160) % 3, nodes=30)
     made = graphs.layer(

@@ -209,7 +209,7 @@ class Kernel:
         """
         if self.gpu is None:
             raise ArgumentError(f"{self.name} uses no GPU: it launches no kernels")
-        return self._calls.traffic(self.name).launches
+        return self._calls.traffic(self.name, "launches").launches
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
         """This kernel in another simulation: with another order of blocks, threads, stream operations, and of copies to

@@ -10,7 +10,7 @@ wrong is part of what is stored: a load that nothing uses is never done.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.generators.script import Script, Seed, choices
@@ -64,12 +64,16 @@ class Kernel:
 
 def random_block_script(seed: Seed) -> Script:
     """A function with the programs of one random kernel, scheduled by the recipe, or as declared."""
+    return first_launched(_drawn, seed)
+
+
+def first_launched(drawn: Callable[[random.Random], Script | None], seed: Seed) -> Script:
+    """The first of twenty kernels that are drawn which can be launched."""
     rng = choices(seed)
-    for _ in range(20):
-        script = _drawn(rng)
-        if script is not None:
-            return script
-    raise ValueError("no kernel of twenty can be launched")
+    found = next(filter(None, (drawn(rng) for _ in range(20))), None)
+    if found is None:
+        raise ValueError("no kernel of twenty can be launched")
+    return found
 
 
 def _drawn(rng: random.Random) -> Script | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import random
 
-from tests.oracle.generators.block_random import done
-from tests.oracle.generators.script import Script, Seed, choices
+from tests.oracle.generators.block_random import done, first_launched
+from tests.oracle.generators.script import Script, Seed
 
 #: How often a kernel has a mistake, and where.
 MISTAKES = 0.2
@@ -76,12 +76,7 @@ class RowKernel:
 
 def random_row_script(seed: Seed) -> Script:
     """A function with the programs of one random kernel over rows, for cores or as declared."""
-    rng = choices(seed)
-    for _ in range(20):
-        script = _drawn(rng)
-        if script is not None:
-            return script
-    raise ValueError("no kernel of twenty can be launched")
+    return first_launched(_drawn, seed)
 
 
 def _drawn(rng: random.Random) -> Script | None:

@@ -68,6 +68,8 @@ def test_what_has_no_graphs_is_refused() -> None:
         f.compile(graph=True)
     with pytest.raises(tm.ArgumentError, match="cores uses no GPU: it launches no kernels"):
         _ = f.compile().launches
+    with pytest.raises(tm.ArgumentError, match="steps has no launches: it has not been called in this thread"):
+        _ = steps(streams=False).compile(device="simulator", graph=True).launches
     with pytest.raises(tm.ArgumentError, match="graph=True and trace=True: a graph has no times for its kernels"):
         steps(streams=False).compile(device="simulator", graph=True, trace=True)
     with pytest.raises(tm.ArgumentError, match="graph='yes': give True or False"):

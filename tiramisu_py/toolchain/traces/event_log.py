@@ -82,21 +82,19 @@ class LastCalls:
         """Stores the last call of this thread; None if it did not succeed."""
         self._here.call = call
 
-    def traffic(self, name: str) -> CallTraffic:
-        """The traffic of this thread's last call. Raises `ArgumentError` if there is none."""
-        call: LastCall | None = getattr(self._here, "call", None)
-        if call is None:
-            raise ArgumentError(
-                f"{name} has no traffic: it has not been called in this thread, or its last call failed"
-            )
-        return call.traffic
+    def traffic(self, name: str, what: str = "traffic") -> CallTraffic:
+        """The traffic of this thread's last call; raises `ArgumentError`, if there is none."""
+        return self._last(name, what).traffic
 
     def trace(self, name: str) -> Trace:
         """The trace of this thread's last call. Raises `ArgumentError` if there is none."""
+        return self._last(name, "trace").trace
+
+    def _last(self, name: str, what: str) -> LastCall:
         call: LastCall | None = getattr(self._here, "call", None)
         if call is None:
-            raise ArgumentError(f"{name} has no trace: it has not been called in this thread, or its last call failed")
-        return call.trace
+            raise ArgumentError(f"{name} has no {what}: it has not been called in this thread, or its last call failed")
+        return call
 
 
 def read_log(library: ctypes.CDLL, name: str) -> LastCall:
