@@ -212,6 +212,76 @@ def search_tree_exactly(w: Array, **_: Any) -> Array:
     return e
 
 
+def closed(
+    over: Callable[[tm.Expr, tm.Expr], tm.Expr],
+    best: Callable[[tm.Expr, tm.Expr], tm.Expr],
+    dtype: tm.DType = D,
+    sizes: str = "1 <= N <= 65536",
+) -> tm.Function:
+    """Paths over more and more nodes: step k has the best ones over the first k nodes."""
+    f = tm.Function("closed", params=[N], assume=sizes)
+    A = f.input("edges", dtype, [N, N])
+    with f.together() as g:
+        to = g.computation("to", {k: (1, N + 1), i: N}, lambda: d[k - 1, i, k - 1])
+        on = g.computation("on", {k: (1, N + 1), j: N}, lambda: d[k - 1, k - 1, j])
+        d = g.computation(
+            "d",
+            {k: N + 1, i: N, j: N},
+            lambda: tm.select(k == 0, A[i, j], best(d[k - 1, i, j], over(to[k, i], on[k, j]))),
+        )
+    f.outputs(f.computation("paths", {i: N, j: N}, d[N, i, j]))
+    return f
+
+
+def closed_exactly(edges: Array, over: Callable[..., Array], best: Callable[..., Array]) -> Array:
+    d = edges.copy()
+    for node in range(len(d)):
+        d = best(d, over(d[:, node, None], d[None, node]))
+    return d
+
+
+def inverted() -> tm.Function:
+    """An inverse by Gauss and Jordan: step k clears column k in all rows, and column k of the inverse is in its place."""
+    f = tm.Function("inverted", params=[N], assume="1 <= N <= 65536")
+    A = f.input("A", D, [N, N])
+
+    def cleared() -> tm.Expr:
+        below = tm.select(j == k - 1, 0.0, a[k - 1, i, j]) - column[k, i] * row[k, j] / pivot[k]
+        return tm.select(i == k - 1, row[k, j] / pivot[k], below)
+
+    with f.together() as g:
+        pivot = g.computation("pivot", {k: (1, N + 1)}, lambda: a[k - 1, k - 1, k - 1])
+        column = g.computation("column", {k: (1, N + 1), i: N}, lambda: a[k - 1, i, k - 1])
+        row = g.computation(
+            "row", {k: (1, N + 1), j: N}, lambda: tm.select(j == k - 1, 1.0, a[k - 1, k - 1, j])
+        )  # fmt: skip
+        a = g.computation("a", {k: N + 1, i: N, j: N}, lambda: tm.select(k == 0, A[i, j], cleared()))
+    f.outputs(f.computation("inverse", {i: N, j: N}, a[N, i, j]))
+    return f
+
+
+def reduced() -> tm.Function:
+    """Systems with several right-hand sides by Gauss and Jordan: of [A B] the columns of A become the unit matrix."""
+    f = tm.Function("reduced", params=[N, M], assume="1 <= N <= 65536 and 1 <= M <= 65536")
+    A, B = f.input("A", D, [N, N]), f.input("B", D, [N, M])
+
+    def cleared() -> tm.Expr:
+        scaled = row[k, j] / pivot[k]
+        return tm.select(i == k - 1, scaled, a[k - 1, i, j] - column[k, i] * scaled)
+
+    with f.together() as g:
+        pivot = g.computation("pivot", {k: (1, N + 1)}, lambda: a[k - 1, k - 1, k - 1])
+        column = g.computation("column", {k: (1, N + 1), i: N}, lambda: a[k - 1, i, k - 1])
+        row = g.computation("row", {k: (1, N + 1), j: N + M}, lambda: a[k - 1, k - 1, j])
+        a = g.computation(
+            "a",
+            {k: N + 1, i: N, j: N + M},
+            lambda: tm.select(k == 0, tm.select(j < N, A[i, tm.min(j, N - 1)], B[i, tm.max(j - N, 0)]), cleared()),
+        )
+    f.outputs(f.computation("x", {i: N, j: M}, a[N, i, j + N]))
+    return f
+
+
 PROGRAMS = {
     "dynamic time warping": Ordinary(warped, "diagonals i + j", {"N": 9, "M": 11}, warped_exactly),
     "over-relaxation": Ordinary(relaxed, "diagonals i + j", {"T": 3, "N": 7}, relaxed_exactly),
@@ -221,6 +291,28 @@ PROGRAMS = {
     "elimination": Ordinary(eliminated, "outside of all steps", {"N": 18}, eliminated_exactly),
     "triangular systems": Ordinary(
         substituted, "outside of all steps", {"N": 5, "M": 18}, lambda L, B, **_: np.linalg.solve(np.tril(L), B)
+    ),
+    "shortest paths": Ordinary(
+        lambda: closed(lambda a, b: a + b, tm.min),
+        "from those of their pivots on",
+        {"N": 40},
+        lambda edges, **_: closed_exactly(edges, np.add, np.minimum),
+    ),
+    "widest paths": Ordinary(
+        lambda: closed(tm.min, tm.max),
+        "from those of their pivots on",
+        {"N": 35},
+        lambda edges, **_: closed_exactly(edges, np.minimum, np.maximum),
+    ),
+    "reachability": Ordinary(
+        lambda: closed(lambda a, b: a & b, lambda a, b: a | b, tm.uint8),
+        "from those of their pivots on",
+        {"N": 37},
+        lambda edges, **_: closed_exactly(edges, np.bitwise_and, np.bitwise_or),
+    ),
+    "inverses": Ordinary(inverted, "from those of their pivots on", {"N": 36}, lambda A, **_: np.linalg.inv(A)),
+    "systems with several right-hand sides": Ordinary(
+        reduced, "from those of their pivots on", {"N": 34, "M": 5}, lambda A, B, **_: np.linalg.solve(A, B)
     ),
     "search trees": Ordinary(search_tree, "k outside of j", {"N": 9}, search_tree_exactly),
 }
@@ -234,11 +326,20 @@ def test_ordinary_programs_have_the_schedule_of_their_form_and_are_right(name: s
     drawn, given = np.random.default_rng(0), dict[str, Any](each.sizes)
     for source, declared in f.algorithm.inputs.items():
         shape = tuple(each.sizes[str(extent)] for extent in declared.shape)
+        if source == "edges" and declared.dtype is tm.uint8:
+            given[source] = (drawn.random(shape) < 0.05).astype(np.uint8) * drawn.integers(1, 4, shape, np.uint8)
+            continue
         given[source] = 1 + drawn.random(shape) + (9 * np.eye(*shape) if source in "AL" else 8.0 * (source == "main"))
     found = f.evaluate(**given, as_scheduled=True)
     right = each.exact(**{name: each.copy() if isinstance(each, np.ndarray) else each for name, each in given.items()})
     for got, expected in zip(_several(found), _several(right), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+def test_tiles_from_pivots_on_ask_for_a_bound_of_the_sizes() -> None:
+    found = closed(lambda a, b: a + b, tm.min, sizes="N >= 1").auto_schedule(target="x86-64-v3", threads=1)
+    assert "not 32 steps at a time in tiles" in found.explain()
+    assert "a bound of N: assume one, such as 2**20" in found.explain()
 
 
 def _several(results: Any) -> tuple[Array, ...]:

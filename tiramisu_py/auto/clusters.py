@@ -17,6 +17,7 @@ from tiramisu_py.auto.single.independent import streamed
 from tiramisu_py.auto.single.sums import read_at_the_end, reduced, scattered
 from tiramisu_py.auto.waves.diagonals import diagonal
 from tiramisu_py.auto.waves.lines import in_lanes, side_by_side
+from tiramisu_py.auto.waves.pivots import pivoted
 from tiramisu_py.auto.waves.step_pipelines import pipelined, tiled_over_time
 from tiramisu_py.queries import Select, chosen_by_values, kinds
 
@@ -38,6 +39,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         return []
     if declared.group:
         found = [*factored(problem, name), *blocked(problem, name), *terms_outside(problem, name)]
+        found += pivoted(problem, name)
         found += [*pipelined(problem, name), *side_by_side(problem, name), *swept(problem, name)]
     elif chosen_by_values(declared) and not problem.is_recurrent(name):
         found = list(scattered(problem, name))

@@ -46,7 +46,9 @@ _PRINTED = {
     "oneDNN": re.compile(r"isa:(.*)"),
     "MKL": re.compile(r"MKL_VERBOSE .*architecture (.*?) enabled processors"),
 }
-_SHOWN = "printed"
+#: MKL's libraries by instructions: the one that is loaded says which, where its words do not; `def` is the one that it
+#: loads on processors of others.
+MKL_PARTS = {f"libmkl_{part}" for part in ("def", "mc3", "avx2", "avx512")}
 #: What a library says that uses wider instructions than a restricted one may.
 _WIDE = re.compile(r"avx[-_ ()a-z]*512|skylakex|cooperlake|sapphire|zmm|amx", re.IGNORECASE)
 
@@ -129,9 +131,8 @@ def said(processor: str) -> dict[str, str]:
     answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     found: dict[str, str] = json.loads(answer.splitlines()[-1])
     for name, pattern in _PRINTED.items():
-        if found.get(name) == _SHOWN:
-            line = pattern.search(answer)
-            found[name] = line[1].strip() if line else "nothing"
+        if name in found and (line := pattern.search(answer)):
+            found[name] = line[1].strip()
     return found
 
 
@@ -162,7 +163,8 @@ def _mkl() -> str:
         raise ImportError("no MKL")
     a = np.zeros((8, 8), np.float32)
     mkl_product({"A": a, "B": a}, np.zeros_like(a))()
-    return _SHOWN
+    parts = {Path(line).name.split(".")[0] for line in Path("/proc/self/maps").read_text().split() if "libmkl_" in line}
+    return ", ".join(sorted(parts & MKL_PARTS)) or "nothing"
 
 
 def _torch() -> str:
@@ -178,8 +180,8 @@ def _inductor() -> str:
 def _onednn() -> str:
     torch = importlib.import_module("torch")
     with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
-        torch.nn.functional.conv2d(torch.zeros(1, 16, 8, 8), torch.zeros(16, 16, 3, 3))
-    return _SHOWN
+        torch.nn.functional.conv2d(torch.zeros(8, 16, 32, 32), torch.zeros(16, 16, 3, 3))
+    return "nothing"
 
 
 def _opencv() -> str:
