@@ -241,7 +241,7 @@ def closed_exactly(edges: Array, over: Callable[..., Array], best: Callable[...,
 
 
 def inverted() -> tm.Function:
-    """An inverse by Gauss and Jordan: step k clears column k in all rows, and column k of the inverse is in its place."""
+    """An inverse by Gauss and Jordan: step k clears column k of all rows; column k of the inverse takes its place."""
     f = tm.Function("inverted", params=[N], assume="1 <= N <= 65536")
     A = f.input("A", D, [N, N])
 
