@@ -282,6 +282,60 @@ def reduced() -> tm.Function:
     return f
 
 
+def shuffled() -> tm.Function:
+    """Four planes of half the size as the pixels of one picture, as networks for super-resolution end."""
+    f = tm.Function("shuffled", params=[N, M], assume="N >= 1 and M >= 1")
+    planes = f.input("planes", D, [4, N, M])
+    f.outputs(f.computation("out", {i: 2 * N, j: 2 * M}, planes[i % 2 * 2 + j % 2, i // 2, j // 2]))
+    return f
+
+
+def shuffled_exactly(planes: Array, **_: Any) -> Array:
+    _four, rows, columns = planes.shape
+    return planes.reshape(2, 2, rows, columns).transpose(2, 0, 3, 1).reshape(2 * rows, 2 * columns)
+
+
+def interleaved() -> tm.Function:
+    """Two channels of sound as pairs."""
+    f = tm.Function("interleaved", params=[M], assume="M >= 1")
+    channels = f.input("channels", tm.int16, [2, M])
+    f.outputs(f.computation("out", {j: 2 * M}, channels[j % 2, j // 2]))
+    return f
+
+
+def resampled() -> tm.Function:
+    """Three samples for one, by a filter with weights for each of the three phases."""
+    f = tm.Function("resampled", params=[M], assume="M >= 1")
+    x, weights = f.input("x", D, [M + 4]), f.input("weights", D, [3, 4])
+    terms = [weights[j % 3, tap] * x[j // 3 + tap] for tap in range(4)]
+    f.outputs(f.computation("out", {j: 3 * M}, (terms[0] + terms[1]) + (terms[2] + terms[3])))
+    return f
+
+
+def resampled_exactly(x: Array, weights: Array, M: int, **_: Any) -> Array:
+    places = np.arange(3 * M)
+    return np.einsum("jt,jt->j", weights[places % 3], x[places[:, None] // 3 + np.arange(4)])
+
+
+def developed() -> tm.Function:
+    """Means of neighbours of a sensor whose four kinds of sites are planes, and their differences across."""
+    f = tm.Function("developed", params=[N, M], assume="N >= 1 and M >= 1")
+    cells = f.input("cells", D, [2, 2, N + 1, M + 1])
+
+    def site(row: int, column: int) -> tm.Expr:
+        return cells[(i + row) % 2, (j + column) % 2, (i + row) // 2, (j + column) // 2]
+
+    mean = f.computation("mean", {i: 2 * N, j: 2 * M + 1}, (site(0, 0) * 2 + site(1, 0)) / 3)
+    f.outputs(f.computation("out", {i: 2 * N, j: 2 * M}, mean[i, j + 1] - mean[i, j]))
+    return f
+
+
+def developed_exactly(cells: Array, N: int, M: int, **_: Any) -> Array:
+    sites = cells.transpose(2, 0, 3, 1).reshape(2 * N + 2, 2 * M + 2)
+    mean = (sites[: 2 * N, : 2 * M + 1] * 2 + sites[1 : 2 * N + 1, : 2 * M + 1]) / 3
+    return np.diff(mean)
+
+
 PROGRAMS = {
     "dynamic time warping": Ordinary(warped, "diagonals i + j", {"N": 9, "M": 11}, warped_exactly),
     "over-relaxation": Ordinary(relaxed, "diagonals i + j", {"T": 3, "N": 7}, relaxed_exactly),
@@ -314,6 +368,12 @@ PROGRAMS = {
     "systems with several right-hand sides": Ordinary(
         reduced, "from those of their pivots on", {"N": 34, "M": 5}, lambda A, B, **_: np.linalg.solve(A, B)
     ),
+    "pixel shuffle": Ordinary(shuffled, "each of its 2 phases by itself", {"N": 3, "M": 11}, shuffled_exactly),
+    "channels in pairs": Ordinary(
+        interleaved, "each of its 2 phases by itself", {"M": 37}, lambda channels, **_: channels.T.reshape(-1)
+    ),
+    "three samples for one": Ordinary(resampled, "each of its 3 phases by itself", {"M": 13}, resampled_exactly),
+    "sites of a sensor": Ordinary(developed, "j_phase", {"N": 3, "M": 13}, developed_exactly),
     "search trees": Ordinary(search_tree, "k outside of j", {"N": 9}, search_tree_exactly),
 }
 
@@ -325,9 +385,10 @@ def test_ordinary_programs_have_the_schedule_of_their_form_and_are_right(name: s
     assert each.chosen in f.auto_schedule(target="x86-64-v3", threads=1).explain()
     drawn, given = np.random.default_rng(0), dict[str, Any](each.sizes)
     for source, declared in f.algorithm.inputs.items():
-        shape = tuple(each.sizes[str(extent)] for extent in declared.shape)
-        if source == "edges" and declared.dtype is tm.uint8:
-            given[source] = (drawn.random(shape) < 0.05).astype(np.uint8) * drawn.integers(1, 4, shape, np.uint8)
+        shape = tuple(int(eval(str(extent), {}, each.sizes)) for extent in declared.shape)
+        if declared.dtype is not D:
+            few = drawn.random(shape) < (0.05 if source == "edges" else 1.0)
+            given[source] = (few * drawn.integers(1, 100, shape)).astype(declared.dtype.name)
             continue
         given[source] = 1 + drawn.random(shape) + (9 * np.eye(*shape) if source in "AL" else 8.0 * (source == "main"))
     found = f.evaluate(**given, as_scheduled=True)

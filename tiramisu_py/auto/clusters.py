@@ -14,6 +14,7 @@ from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.auto.single.independent import streamed
+from tiramisu_py.auto.single.phases import phases_of
 from tiramisu_py.auto.single.sums import read_at_the_end, reduced, scattered
 from tiramisu_py.auto.waves.diagonals import diagonal
 from tiramisu_py.auto.waves.lines import in_lanes, side_by_side
@@ -81,6 +82,9 @@ def inlined(problem: Problem, name: str) -> Iterator[Offer]:
     if name in problem.algorithm.outputs or not readers:
         return
     if any(problem.computation(each).is_reduction or problem.computation(each).group for each in readers):
+        return
+    last = problem.computation(name).iterators[-1:]
+    if last and phases_of(problem, name, last[0]) > 1:
         return
     if all(len(problem.computation(each).iterators) == len(problem.computation(name).iterators) for each in readers):
         once = len(readers) == 1 and len(problem.reads_of(readers[0], name)) == 1

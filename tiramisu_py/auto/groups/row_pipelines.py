@@ -15,6 +15,7 @@ from typing import Any
 from tiramisu_py import Function, Iter, Memory
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.single.phases import in_phases, phases_of
 from tiramisu_py.errors import TiramisuError
 from tiramisu_py.queries import LinearRead
 from tiramisu_py.recipes import stencil
@@ -157,13 +158,14 @@ def places(found: RowPipeline, lanes: int, *, vectors: bool) -> dict[str, StageP
         window, readers = found.sliding[name], problem.readers[name]
         reads = [touch for reader in readers for touch in problem.reads_of(reader, name)]
         declared = problem.computation(name)
-        if len(reads) == 1 and len(declared.iterators) == len(problem.computation(readers[0]).iterators):
+        in_one = phases_of(problem, name, declared.iterators[-1]) == 1
+        if in_one and len(reads) == 1 and len(declared.iterators) == len(problem.computation(readers[0]).iterators):
             chosen[name] = StagePlace.INLINE
             continue
         chosen[name] = StagePlace.ROW
         width, many = window.width, _extent(problem, name)
         near = width is not None and width <= min(lanes, NEAR) and window.height == 1
-        if vectors and near and many and all(_is_vector(chosen, problem, reader) for reader in readers):
+        if vectors and in_one and near and many and all(_is_vector(chosen, problem, reader) for reader in readers):
             size = many * lanes * declared.dtype.bytes * (1 if width == 1 else 2)
             if size <= room:
                 chosen[name] = StagePlace.VECTOR
@@ -221,7 +223,11 @@ class RowPlan:
                 stage.compute_at(function[self.of.last], rows)
                 if window.height > 1:
                     stage.slide(rows, Iter(iterators[-2]))
-                stage.vectorize(column, self.of.problem.lanes(name), remainder=self._remainder(name))
+                lanes, phases = self.of.problem.lanes(name), phases_of(self.of.problem, name, column.name)
+                if phases > 1:
+                    in_phases(function, name, column, phases, lanes)
+                else:
+                    stage.vectorize(column, lanes, remainder=self._remainder(name))
                 continue
             stage.compute_at(function[self.of.last], block)
             if window.width != 1:
@@ -282,7 +288,8 @@ class RowPlan:
                 last.unroll(lead)
         if problem.threads > 1:
             last.parallelize(order[0])
-        last.vectorize(inner, self.lanes, remainder="mask")
+        phases = 1 if self._at(StagePlace.VECTOR) else phases_of(problem, name, column.name)
+        in_phases(function, name, inner, phases if self.strip % phases == 0 else 1, self.lanes)
         if problem.is_only_written(name):
             last.store_nontemporal()
         return rows, block
@@ -373,6 +380,8 @@ def stages(problem: Problem, name: str) -> Iterator[Offer]:
     if len(chain) == 1 and not _has_neighbours(problem, name):
         return
     ordered = [each for each in problem.algorithm.computations if each in chain]
+    if any(phases_of(problem, each, problem.computation(each).iterators[-1]) > 1 for each in ordered):
+        return
     work = _work(problem, name, ordered)
     if work is None:
         return

@@ -9,6 +9,7 @@ from itertools import pairwise
 from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
+from tiramisu_py.auto.single.phases import computed_less, in_phases, phases_of
 from tiramisu_py.queries import Access, walk
 
 #: The block of a single loop that threads share.
@@ -52,6 +53,12 @@ def streamed(problem: Problem, name: str) -> Iterator[Offer]:
             (name,), replace(work, bytes=work.bytes - 1),
         )  # fmt: skip
     yield Offer(name, said, why, one, (name,), work)
+    if (phases := phases_of(problem, name, vector)) > 1 and vector == declared.iterators[-1]:
+        yield Offer(
+            name, f"{said}, each of its {phases} phases by itself", "in a phase, all lanes read one plane",
+            lambda function: _in_vectors(problem, function, name, vector, phases), (name,),
+            replace(work, accesses=work.accesses - computed_less(problem, name, vector) + phases - 1),
+        )  # fmt: skip
     if problem.threads > 1:
         yield Offer(
             name, f"threads share {declared.iterators[0]}", why,
@@ -98,8 +105,10 @@ def _beside(problem: Problem, name: str, vector: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _in_vectors(problem: Problem, function: Function, name: str, vector: str) -> Iter:
-    """Vectors along a loop, threads along the outermost one; the innermost loop is returned."""
+def _in_vectors(problem: Problem, function: Function, name: str, vector: str, phases: int = 1) -> Iter:
+    """Vectors along a loop, of each phase by itself, threads along the outermost one; the innermost loop before phases
+    is returned.
+    """
     loops = _ordered(function, name, vector)
     if len(loops) == 1 and problem.threads > 1:
         fresh = Fresh(function)
@@ -108,7 +117,7 @@ def _in_vectors(problem: Problem, function: Function, name: str, vector: str) ->
         loops.insert(0, first)
     if problem.threads > 1:
         function[name].parallelize(loops[0])
-    function[name].vectorize(loops[-1], problem.lanes(name), remainder="mask")
+    in_phases(function, name, loops[-1], phases, problem.lanes(name))
     if problem.is_only_written(name) and vector == problem.computation(name).iterators[-1]:
         function[name].store_nontemporal()
     return loops[-1]
