@@ -17,14 +17,14 @@ STEPS = 256 * (CURVES - 1)  # of brightness
 CLOSE = 1  # of 65535
 
 
-def smaller(a: tm.Computation, *others: tm.Expr) -> tm.Expr:
-    """Half as many rows and columns, with the weights 1 3 3 1."""
+def smaller(f: tm.Function, name: str, a: tm.Computation, *others: tm.Iter) -> tm.Computation:
+    """Half as many rows, then half as many columns, with the weights 1 3 3 1."""
 
     def weighted(values: list[tm.Expr]) -> tm.Expr:
         return (values[0] + values[3]) * np.float32(0.125) + (values[1] + values[2]) * np.float32(0.375)
 
-    columns = [weighted([a[*others, 2 * r + u, 2 * c + v] for u in range(-1, 3)]) for v in range(-1, 3)]
-    return weighted(columns)
+    low = f.computation(f"low_{name}", [*others, r, c], weighted([a[*others, 2 * r + u, c] for u in range(-1, 3)]))
+    return f.computation(name, [*others, r, c], weighted([low[*others, r, 2 * c + v] for v in range(-1, 3)]))
 
 
 def larger(a: tm.Computation, *others: tm.Expr) -> tm.Expr:
@@ -60,8 +60,8 @@ def algorithm() -> tm.Function:
 
     greys, curves = [grey], [f.computation("curved", [k, r, c], curved(k))]
     for n in range(1, HEIGHT):
-        curves.append(f.computation(f"curved{n}", [k, r, c], smaller(curves[-1], k)))
-        greys.append(f.computation(f"grey{n}", [r, c], smaller(greys[-1])))
+        curves.append(smaller(f, f"curved{n}", curves[-1], k))
+        greys.append(smaller(f, f"grey{n}", greys[-1]))
     result = None
     for n in reversed(range(HEIGHT)):
         place = greys[n][r, c] * np.float32(CURVES - 1)
@@ -97,16 +97,21 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     first.tile(r, c, 32, 512, r0, c0, r1, c1)
     first.reorder(r0, c0, k, r1, c1).parallelize(r0)
     first.vectorize(c1, lanes, remainder="mask")
+    f["low_curved1"].compute_at(first, r1)
     curved.compute_at(first, r1)
     curved.slide(r1, r, 2)
     f["curve"].inline()
     for n in range(1, 5):
         f[f"large{n}"].compute_at(f[f"result{n}"], r)
+        f[f"low_grey{n}"].compute_at(f[f"grey{n}"], r)
+        if n > 1:
+            f[f"low_curved{n}"].compute_at(f[f"curved{n}"], r)
     near = ["grey", *(f"{name}{n}" for n in range(1, 5) for name in ("grey", "result", "curved"))]
     near.remove("curved1")
     for name in near:
         f[name].parallelize(r)
-    for name in (*near, *(f"large{n}" for n in range(5)), "curved", "result0", "scale", "contrast"):
+    low = [f"low_{name}{n}" for n in range(1, 5) for name in ("grey", "curved")]
+    for name in (*near, *low, *(f"large{n}" for n in range(5)), "curved", "result0", "scale", "contrast"):
         f[name].vectorize(c, lanes, remainder="mask")
     return f
 

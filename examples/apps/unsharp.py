@@ -16,7 +16,7 @@ RED, GREEN, BLUE = (np.float32(w) for w in (0.299, 0.587, 0.114))
 SIGMA = 1.5
 WEIGHTS = [float(np.exp(-x * x / (2 * SIGMA * SIGMA)) / (np.sqrt(2 * np.pi) * SIGMA)) for x in range(4)]
 CLOSE = 1e-5  # of values below 4
-LINE = 16  # values in a cache line
+STRIP = 512  # columns: what a row of all planes has of them fits the first-level cache
 BESIDE = 9  # vectors beside the seven that are added: three of the window, four weights, the brightness and its double
 
 
@@ -42,31 +42,29 @@ def algorithm() -> tm.Function:
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Bands of 64 rows: a ring of seven rows of the brightness; sums of columns slide along each row in registers.
 
-    Where registers are few, or moving a window across them is dear, the sums are a row, and a cache line of each colour
-    is stored at once.
+    Where registers are few, or moving a window across them is dear, the sums and the ratios of a strip of columns stay
+    in the first-level cache, and one colour of the strip is stored after the other: a cache line is filled at once,
+    wherever the rows of a plane begin.
     """
     cpu = cpu or tm.target()
-    slides = cpu.costs.keeps_window(7, others=BESIDE)
-    lanes = cpu.lanes(tm.float32) if slides else LINE
+    slides, lanes = cpu.costs.keeps_window(7, others=BESIDE), cpu.lanes(tm.float32)
     f = algorithm()
     grey, down, ratio, sharp = f["grey"], f["down"], f["ratio"], f["sharp"]
     sharp.reorder(r, c, p)
     sharp.split(r, 64, r0, r1)
     sharp.parallelize(r0)
-    sharp.split(c, lanes, c0, c1)
+    sharp.split(c, lanes if slides else STRIP, c0, c1)
     sharp.reorder(r0, r1, c0, p, c1)
-    sharp.unroll(p)
     sharp.vectorize(c1, lanes, remainder="mask")
     sharp.store_nontemporal()
-    ratio.compute_at(sharp, c0)
+    for stage in (ratio, down):
+        stage.compute_at(sharp, c0)
     ratio.vectorize(c, lanes, remainder="mask")
-    ratio.store_in(tm.REGISTER)
     if slides:
-        down.compute_at(sharp, c0)
+        sharp.unroll(p)
+        ratio.store_in(tm.REGISTER)
         down.slide(c0, c, lanes)
         down.store_in(tm.REGISTER)
-    else:
-        down.compute_at(sharp, r1)
     down.vectorize(c, lanes, remainder="mask")
     grey.compute_at(sharp, r1)
     grey.slide(r1)

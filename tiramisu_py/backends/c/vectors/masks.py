@@ -41,12 +41,12 @@ class FirstLanes:
             yield f"TM_FIRST({dtype.c_name}, {name}x{lanes}, {lanes}, {dtype.bytes * 8}, {known})"
 
 
-def first_loaded(vectors: Vectors, e: Load, pointer: str, spaced: Spaced) -> Code:
+def first_loaded(vectors: Vectors, e: Load, spaced: Spaced) -> Code:
     """A load of the first lanes."""
     name, count = _name(vectors, e.dtype), _count(vectors)
     if spaced is None:
-        macro, index = vectors.gather(e.dtype, vectors.scope.arrays[e.buffer].flat(e.indices))
-        return call(macro.replace("TM_GATHER", "TM_GATHER_FIRST"), name, pointer, index, count)
+        macro, _, address, index = vectors.gathered(e)
+        return call(macro.replace("TM_GATHER", "TM_GATHER_FIRST"), name, address, index, count)
     place, step = spaced
     first = _address(vectors, vectors.scope.arrays[e.buffer], place)
     if constant(step) == 1:

@@ -28,7 +28,7 @@ from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, h
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, doubled, even_and_odd, half_floats, masks, quads, widths
+from tiramisu_py.backends.c.vectors import dots, doubled, even_and_odd, half_floats, masks, places, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
@@ -287,9 +287,9 @@ class Vectors:
             return Code(self.scalars.element(e.buffer, e.indices))
         spaced = self.spaced(e.buffer, e.indices)
         if self.scope.mask is not None:
-            return masks.first_loaded(self, e, self._pointer(e.buffer), spaced)
+            return masks.first_loaded(self, e, spaced)
         if spaced is None:
-            return self._alternating(e) or self._gathered(e, array.flat(e.indices))
+            return self._alternating(e) or call(*self.gathered(e))
         place, step = spaced
         stride = constant(step)
         function = None if stride is None else self.types.load(e.dtype, self.lanes, stride)
@@ -297,13 +297,20 @@ class Vectors:
             return call(function, f"&{place}")
         return call("TM_STRIDED", self.type(e.dtype), f"&{place}", self.scalars(step))
 
-    def _gathered(self, e: Load, index: Expr) -> Code:
-        """The elements at the indices in a vector."""
-        macro, at = self.gather(e.dtype, index)
-        return call(macro, self.type(e.dtype), self._pointer(e.buffer), at)
+    def gathered(self, e: Load) -> tuple[str, str, Code | str, Code]:
+        """The macro that gathers elements, their type, their address, and the indices from it on in a vector."""
+        array = self.scope.arrays[e.buffer]
+        index, address = array.flat(e.indices), self._pointer(e.buffer)
+        parts = places.apart(index, self._uniform) if array.lanes == 1 else None
+        if parts is None:
+            macro, at = self._gather(e.dtype, index)
+            return macro, self.type(e.dtype), address, at
+        shared, rest = parts
+        macro, at = self._gather(e.dtype, rest)
+        return macro, self.type(e.dtype), infix("+", Code(address), self.scalars(shared)), at
 
-    def gather(self, dtype: DType, index: Expr) -> tuple[str, Code]:
-        """The macro that gathers elements, and the indices in a vector; 32 bits or fewer are not widened to 64."""
+    def _gather(self, dtype: DType, index: Expr) -> tuple[str, Code]:
+        """The macro for indices in a vector, and these; 32 bits or fewer are not widened to 64."""
         instruction = self.types.gather(dtype, self.lanes)
         if instruction is None:
             return "TM_GATHER", self(index)
@@ -319,11 +326,11 @@ class Vectors:
         contiguous = constant(array.distance((*(0 for _ in outer), 1))) == 1 and array.lanes == 1
         if not contiguous or self.lanes < 4 or not all(map(self._uniform, outer)):
             return None
-        places = doubled.alternating(last, self._uniform)
-        if places is None:
+        both = doubled.alternating(last, self._uniform)
+        if both is None:
             return None
         function = self.types.alternating(e.dtype, self.lanes)
-        return call(function, *(f"&{self.scalars.element(e.buffer, (*outer, place))}" for place in places))
+        return call(function, *(f"&{self.scalars.element(e.buffer, (*outer, place))}" for place in both))
 
     def _pointer(self, buffer: str) -> str:
         array = self.scope.arrays[buffer]
