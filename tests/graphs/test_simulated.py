@@ -11,7 +11,10 @@ import tiramisu_py as tm
 from tests.graphs.models import MODELS
 from tests.graphs.test_models import GRAPHS, arguments, graph_of, layer
 from tiramisu_py import graphs
+from tiramisu_py.graphs import schedules
+from tiramisu_py.graphs.sequences import sequences_of
 
+(N,), (n,) = tm.params("N"), tm.iters("n")
 SIMULATED: dict[str, Any] = {"device": "simulator", "sanitize": True}
 
 
@@ -101,3 +104,44 @@ def test_the_kernels_of_a_call_are_launched_as_graphs() -> None:
     for name, gradient in wanted.items():
         np.testing.assert_allclose(found[name], gradient, rtol=1e-12)
     assert run.step.kernel.launches.kernels > run.step.kernel.launches.graphs
+
+
+def test_independent_values_are_on_sequences_of_their_own() -> None:
+    f = tm.Function("values", params=[N])
+    x = f.input("x", tm.float32, [N])
+    left, right = (f.computation(name, {n: N}, x[n] + number) for number, name in enumerate(("left", "right")))
+    more = f.computation("more", {n: N}, right[n] * 2)
+    both = f.computation("both", {n: N}, left[n] + more[n])
+    alone, last = f.computation("alone", {n: N}, 3 * x[n]), f.computation("last", {n: N}, x[n] - 1)
+    f.outputs(both, alone, last)
+    assert sequences_of(f, 3) == {"left": 0, "right": 1, "more": 1, "both": 1, "alone": 2, "last": 0}
+    assert set(sequences_of(f, 1).values()) == {0}
+
+
+def kernels_of(run: graphs.GraphRun) -> set[Any]:
+    """The GPU and the operation sequence of each kernel of a step."""
+    program = run.step.f.program
+    return {program.queue_of(each) for each in program.storing if program.kernel_of(each) is not None}
+
+
+@pytest.mark.parametrize("launch_graph", [False, True])
+@pytest.mark.parametrize("name", ["rgat", "rgcn"])
+def test_sequences_change_no_bit(name: str, launch_graph: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = GRAPHS["a hub"]
+    given, made = arguments(name, edges), layer(name)
+    run = made.on(graph_of(edges), **SIMULATED, launch_graph=launch_graph)
+    assert kernels_of(run) == {(0, 0), (0, 1), (0, 2), (0, 3)}
+    assert run.step.f.check().bits == "bits preserved"
+    weights = np.random.default_rng(3).standard_normal(MODELS[name].reference(edges, **given).shape)
+    found = [run.gradients(weights, **given)]
+    kernel = run.step.kernel
+    for seed in range(1, 11):
+        run.step.__dict__["kernel"] = kernel.seeded(seed, "lazy" if seed % 2 else "shuffled")
+        found.append(run.gradients(weights, **given))
+    monkeypatch.setattr(schedules, "sequences_of", lambda f: dict.fromkeys(f.program.algorithm.computations, 0))
+    alone = made.on(graph_of(edges), device="simulator")
+    assert kernels_of(alone) == {(0, 0)}
+    wanted = alone.gradients(weights, **given)
+    for gradients in found:
+        for each, gradient in gradients.items():
+            np.testing.assert_array_equal(gradient, wanted[each])

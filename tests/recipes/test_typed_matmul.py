@@ -18,12 +18,15 @@ NARROW = tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=51
 LENGTHS = [[], [0, 0], [1], [3, 0, 500, 7, 0, 1, 90], [6, 6, 12]]
 
 
-def messages(width: Any, terms: int = 5) -> tuple[tm.Function, tm.Reduction, tm.Computation]:
+def messages(
+    width: Any, terms: int = 5, memory: tm.Memory = tm.HOST
+) -> tuple[tm.Function, tm.Reduction, tm.Computation]:
     """``out[p] = (x[index[p]] W[type of p]) scale[p]``."""
     f = tm.Function("messages", params=[N, E, R, *([D] if width is D else [])])
     types = f.segments("types", R, of=E)
     index = f.input("index", tm.int32, [E], values=(0, N))
-    x, w = f.input("x", tm.float32, [N, terms]), f.input("w", tm.float32, [R, terms, width])
+    x = f.input("x", tm.float32, [N, terms], memory=memory)
+    w = f.input("w", tm.float32, [R, terms, width])
     scale = f.input("scale", tm.float32, [E])
     msg = f.reduction("msg", {r: R, p: types[r], d: width}, {k: terms}, tm.sum, x[index[p], k] * w[r, k, d])
     out = f.computation("out", {r: R, p: types[r], d: width}, msg[r, p, d] * scale[p])
@@ -82,7 +85,33 @@ def test_products_of_runs_on_a_gpu(sizes: dict[str, int]) -> None:
         arguments, right = given(lengths, 16)
         np.testing.assert_array_equal(kernel(**arguments), right)
     if "minimum_blocks" in sizes:
-        assert "minimum_blocks=2" in str(f.commands[-2])
+        assert any("minimum_blocks=2" in str(each) for each in f.commands)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"shared": 0}], ids=["shared", "in place"])
+def test_rows_are_loaded_once_for_all_columns(sizes: dict[str, int]) -> None:
+    f, _, out = messages(64, 32, tm.HOST_MAPPED)
+    made = tm.recipes.typed_matmul(out, on=tm.gpu(stream=2), sizes=sizes)
+    assert ("x_rows of a block in shared memory" in made.loops) == (not sizes)
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and report.bits == "bits preserved" and not f.show("remarks"), (report, f.show("remarks"))
+    kernel = f.compile(device="simulator", sanitize=True)
+    lengths = [30, 1, 0, 69]
+    arguments, right = given(lengths, 64, 32)
+    arguments["x"] = tm.to_unified(arguments["x"], device="simulator")
+    for seed in range(3):
+        drawn = kernel.seeded(seed, "lazy")
+        np.testing.assert_array_equal(drawn(**arguments), right)
+        # A row is one line of memory. Without sharing both warps of 64 columns ask for each of its elements.
+        requests = drawn.traffic["x"].requests
+        assert requests >= 100 * 2 * 32 if sizes else requests <= 110
+
+
+@pytest.mark.parametrize("recipe", [tm.recipes.typed_matmul, tm.recipes.traversal])
+def test_recipes_for_a_gpu_choose_threads_themselves(recipe: Any) -> None:
+    with pytest.raises(tm.ArgumentError, match=r"it chooses the threads itself: give tm\.gpu\(device, stream=\.\.\.\)"):
+        recipe(messages(16)[2], on=tm.gpu(tile=64))
 
 
 def heads(on_runs: bool) -> tuple[tm.Function, tm.Reduction]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 import tiramisu_py as tm
 from tiramisu_py import queries, recipes
+from tiramisu_py.graphs.sequences import sequences_of
 from tiramisu_py.records import dataclass
 
 #: The vectors of sums that a tile has.
@@ -36,22 +38,25 @@ def scheduled_on_gpu(f: tm.Function) -> LayerLoops:
     """Give each value a kernel: a thread has one edge, node or type, and one element of the last axis where that fits.
 
     A sum begins and has all of its terms in one thread, in their order, so that bits stay. Places that are chosen by
-    more than an index are added to atomically; a sum of everything is the host's. Transfers are derived for all.
+    more than an index are added to atomically; a sum of everything is the host's. Values that are independent of each
+    other, such as products of nodes beside traversals of edges, or gradients by X beside those by W, are on operation
+    sequences of their own. Transfers and waits are derived for all.
     """
-    done = _scheduled(f, None, tm.gpu())
+    done = _scheduled(f, None, sequences_of(f))
     f.derive_transfers()
     return done
 
 
-def _scheduled(f: tm.Function, tile: int | None, on: tm.GpuThreads | None) -> LayerLoops:
-    """Give each value its recipe, on cores in tiles of so many vectors, or on a GPU."""
+def _scheduled(f: tm.Function, tile: int | None, sequences: Mapping[str, int] | None) -> LayerLoops:
+    """Give each value its recipe, on cores in tiles of so many vectors, or on these sequences of a GPU."""
     done = LayerLoops()
     for name, declared in [*f.program.algorithm.computations.items()]:
         value, line = f[name], f"{name}: {declared.expr}"
         if not declared.iterators:
             done.rest.append(line)
-            done.loops.append(f"{name}: one sum of everything" if on is None else f"{name}: on the host")
+            done.loops.append(f"{name}: one sum of everything" if sequences is None else f"{name}: on the host")
             continue
+        on = None if sequences is None else tm.gpu(stream=sequences[name])
         in_runs = queries.run_of_positions(f.program.algorithm, declared)
         own_sizes = in_runs is not None and in_runs.position in declared.iterators  # of tiles in runs, by registers
         sizes = {"vectors": tile} if tile is not None and not own_sizes else {}
@@ -63,7 +68,8 @@ def _scheduled(f: tm.Function, tile: int | None, on: tm.GpuThreads | None) -> La
             by = "positions" if _of_positions(f, declared) else "runs"
             combine = None if on is None else tm.ATOMIC
             recipe, made = "traversal", recipes.traversal(value, by=by, on=on, sizes=sizes, combine=combine)
-        done.loops.append(f"{name}: {recipe}, {', '.join(made.loops)}")
+        there = f"; sequence {on.stream}" if on is not None and on.stream else ""
+        done.loops.append(f"{name}: {recipe}, {', '.join(made.loops)}{there}")
     return done
 
 

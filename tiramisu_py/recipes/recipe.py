@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from tiramisu_py import Computation, Function, Input, Iter, Reduction, Target
+from tiramisu_py import Computation, Function, GpuThreads, Input, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.queries import (
     Command,
@@ -177,6 +177,14 @@ def processor(recipe: str, cpu: object) -> Cpu:
             "tm.recipes.Cpu.here()"
         )
     return cpu
+
+
+def checked_gpu(recipe: str, on: GpuThreads) -> GpuThreads:
+    """The GPU and the operation sequence of a recipe, which chooses the threads; raises `ArgumentError`."""
+    if on != GpuThreads(on.device, stream=on.stream):
+        repair = "tm.gpu(device, stream=...), and sizes="
+        raise ArgumentError(f"{recipe}: on={on!r}: it chooses the threads itself: give {repair}")
+    return on
 
 
 def with_sizes(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tiramisu_py import Combine, Computation, Iter, Reduction
+from tiramisu_py import Combine, Computation, GpuThreads, Iter, Reduction
 from tiramisu_py.queries import Declared, chosen_by_values, extents
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import Recipe
+from tiramisu_py.recipes.shared_rows import SharedRows
 from tiramisu_py.recipes.tiled_sums import innermost, lanes_for, loops_of, part_of
 
 #: How terms are added, in words.
@@ -61,20 +62,37 @@ def _in_vectors(recipe: Recipe, statement: Any, declared: Declared, widest: int)
     return [f"{last} in vectors"] if recipe.tried(vectors) else []
 
 
-def on_gpu(recipe: Recipe, stage: Computation, threads: int, combine: Combine | None = None) -> list[str]:
+def on_gpu(
+    recipe: Recipe,
+    stage: Computation,
+    on: GpuThreads,
+    threads: int,
+    combine: Combine | None = None,
+    shared: int = 0,
+) -> list[str]:
     """Give values a kernel: a thread has one row, and one element of the last axis where that fits; in words.
 
-    A sum begins and has all of its terms in one thread, in their order, or with `combine` by positions.
+    A sum begins and has all of its terms in one thread, in their order, or with `combine` by positions. A block keeps
+    at most so many bytes of the rows of a product in `shared` memory.
     """
     if combine is not None and isinstance(stage, Reduction):
-        _tag(recipe, stage.init, stage, threads)
-        loops = _tag(recipe, stage.update, stage, threads, combine)
+        _tag(recipe, stage.init, stage, on, threads)
+        loops, _ = _tag(recipe, stage.update, stage, on, threads, combine)
         return [f"{', '.join(loops)} on threads, {ADDED[combine]}"]
-    return [f"{', '.join(_tag(recipe, stage, stage, threads))} on threads"]
+    declared = recipe.function.program.algorithm.computations[stage.name]
+    columns = extents(declared)[-1] or threads + 1
+    rows, across = None, threads // columns
+    if shared and across and isinstance(stage, Reduction):
+        rows = SharedRows.fetched(recipe, stage, declared.iterators[0], across, shared)
+    loops, block = _tag(recipe, stage, stage, on, threads)
+    words = [f"{', '.join(loops)} on threads"]
+    return words if rows is None else [*words, rows.placed(stage, block, across, columns)]
 
 
-def _tag(recipe: Recipe, of: Any, stage: Computation, threads: int, combine: Combine | None = None) -> list[str]:
-    """Run the first loop of statements, and their last axis, on blocks of threads; the loops that threads have."""
+def _tag(
+    recipe: Recipe, of: Any, stage: Computation, on: GpuThreads, threads: int, combine: Combine | None = None
+) -> tuple[list[str], Iter]:
+    """Run the first loop of statements, and their last axis, on threads; the loops that these have, and the blocks."""
     f = recipe.function
     declared = f.program.algorithm.computations[stage.name]
     whole = isinstance(of, Reduction)
@@ -92,5 +110,6 @@ def _tag(recipe: Recipe, of: Any, stage: Computation, threads: int, combine: Com
         of.update.after(of.init, Iter([first, *last][-1]))
     block, thread = (part_of(recipe, declared, f"{first}_{part}") for part in ("block", "thread"))
     of.split(Iter(first), threads // width if last else threads, block, thread)
-    of.tag_gpu([block], [thread, *map(Iter, last)], **({} if combine is None else {"combine": combine}))
-    return [first, *last]
+    added = {} if combine is None else {"combine": combine}
+    of.tag_gpu([block], [thread, *map(Iter, last)], stream=on.stream, device=on.device, **added)
+    return [first, *last], block

@@ -9,7 +9,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Declared, PositionRun, chosen_by_values, run_of_positions
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched, with_sizes
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, checked_gpu, processor, untouched, with_sizes
 from tiramisu_py.recipes.rows_of_values import in_rows, on_gpu
 from tiramisu_py.recipes.tiled_sums import ACCUMULATORS, TileSizes, in_tiles
 from tiramisu_py.records import dataclass
@@ -66,8 +66,9 @@ def traversal(
     sums of one stage over runs, and over an axis such as products of two rows, grow in tiles of registers, of as many
     `vectors` as `sizes` say, and are stored once.
 
-    `on` is a GPU, ``tm.gpu()``, or None for cores. There each run or position has a thread; of a sum over a run, the
-    last stage, as many threads have a part as `sizes` say (``{"group": 32}``, a warp) and bring it together in a tree.
+    `on` is a GPU and its operation sequence, ``tm.gpu(stream=1)``, or None for cores. There each run or position has a
+    thread; of a sum over a run, the last stage, as many threads have a part as `sizes` say (``{"group": 32}``, a warp)
+    and bring it together in a tree.
     Transfers are left to ``f.derive_transfers()``. The last iterator of stages with features is in vectors of `cpu`
     (default: this machine's).
 
@@ -89,7 +90,8 @@ def traversal(
     own = TraversalSizes(THREADS, 1) if on is not None else TileSizes(ACCUMULATORS)
     plan = with_sizes(own, "traversal", sizes or {})
     with recipe.together():
-        made = _Traversal(recipe, stages[:-1], stages[-1], by, combine)
+        gpu = None if on is None else checked_gpu("traversal", on)
+        made = _Traversal(recipe, stages[:-1], stages[-1], by, combine, gpu)
         loops = made.alone(plan, cpu)
         if loops is None:
             loops = made.apply(plan if isinstance(plan, TraversalSizes) else None, cpu)
@@ -105,6 +107,7 @@ class _Traversal:
     last: Computation
     by: str
     combine: Combine | None
+    gpu: GpuThreads | None
 
     def alone(self, plan: TraversalSizes | TileSizes, cpu: Cpu | Target | str | None) -> list[str] | None:
         """Schedule one stage whose values are rows; in words, or None for other stages."""
@@ -118,7 +121,8 @@ class _Traversal:
             return None
         combine = self.combine if self._places else None
         if isinstance(plan, TraversalSizes):
-            return on_gpu(self.recipe, self.last, plan.threads, combine)
+            assert self.gpu is not None
+            return on_gpu(self.recipe, self.last, self.gpu, plan.threads, combine)
         if isinstance(self.last, Reduction) and not self._places:
             return in_tiles(self.recipe, self.last, processor("traversal", cpu), plan.vectors)
         return in_rows(self.recipe, self.last, processor("traversal", cpu), combine)
@@ -132,11 +136,11 @@ class _Traversal:
         for stage in reversed(self.before):
             stage.compute_at(self.last, level)
             self._keep(stage, on_gpu=plan is not None)
-        if plan is None:
+        if plan is None or self.gpu is None:
             self._vectors(processor("traversal", cpu))
             self._on_threads(level)
         else:
-            self._on_gpu(level, plan)
+            self._on_gpu(level, plan, self.gpu)
         return [f"{', '.join(each.name for each in (*self.before, self.last))} in one loop by {self.by}"]
 
     def _keep(self, stage: Computation, on_gpu: bool) -> None:
@@ -213,7 +217,7 @@ class _Traversal:
         else:
             self.last.parallelize(level)
 
-    def _on_gpu(self, level: Iter, plan: TraversalSizes) -> None:
+    def _on_gpu(self, level: Iter, plan: TraversalSizes, on: GpuThreads) -> None:
         if plan.threads % plan.group:
             raise ArgumentError(
                 f"traversal: {plan.threads} threads are no multiple of a group of {plan.group}: give whole groups"
@@ -222,17 +226,17 @@ class _Traversal:
         self.last.split(level, plan.threads // plan.group, block, thread)
         found = self._run()
         if plan.group > 1:
-            self._grouped(found, block, thread, plan.group)
+            self._grouped(found, block, thread, plan.group, on)
         elif isinstance(self.last, Reduction) and self._places:
             first = Iter(self._declared(self.last).iterators[0])
             of_values = self.recipe.fresh(f"{first.name}0"), self.recipe.fresh(f"{first.name}1")
             self.last.init.split(first, plan.threads, *of_values)
-            self.last.init.tag_gpu([of_values[0]], [of_values[1]])
-            self.last.update.tag_gpu([block], [thread], combine=Combine.ATOMIC)
+            self.last.init.tag_gpu([of_values[0]], [of_values[1]], stream=on.stream, device=on.device)
+            self.last.update.tag_gpu([block], [thread], stream=on.stream, device=on.device, combine=Combine.ATOMIC)
         else:
-            self.last.tag_gpu([block], [thread])
+            self.last.tag_gpu([block], [thread], stream=on.stream, device=on.device)
 
-    def _grouped(self, found: PositionRun | None, block: Iter, thread: Iter, group: int) -> None:
+    def _grouped(self, found: PositionRun | None, block: Iter, thread: Iter, group: int, on: GpuThreads) -> None:
         """A group of threads for each run, which bring their parts of a sum together in a tree."""
         if self.before or found is None or not self._sums_runs() or not isinstance(self.last, Reduction):
             raise ArgumentError(
@@ -240,5 +244,5 @@ class _Traversal:
             )
         terms, own = self.recipe.fresh(f"{found.position}0"), self.recipe.fresh(f"{found.position}1")
         self.last.update.split(Iter(found.position), group, terms, own)
-        self.last.init.tag_gpu([block], [thread])
-        self.last.update.tag_gpu([block], [thread, own], combine=Combine.TREE)
+        self.last.init.tag_gpu([block], [thread], stream=on.stream, device=on.device)
+        self.last.update.tag_gpu([block], [thread, own], stream=on.stream, device=on.device, combine=Combine.TREE)

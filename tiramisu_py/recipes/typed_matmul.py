@@ -9,8 +9,9 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Declared, accesses, chosen_by_values, extents, run_of_positions
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, checked_gpu, processor, sums_of, untouched, with_sizes
 from tiramisu_py.recipes.rows_of_values import on_gpu
+from tiramisu_py.recipes.shared_rows import MOST_BYTES, SharedRows
 from tiramisu_py.recipes.tiled_sums import ACCUMULATORS, TileSizes, free_name, in_tiles, lanes_for, with_rows_of_weights
 from tiramisu_py.records import dataclass
 
@@ -38,20 +39,23 @@ class TypedGpuSizes:
     """The sizes of a schedule on a GPU.
 
     A block has a `tile` of positions and a number of `columns`, of which each thread has `coarsen` positions;
-    `minimum_blocks` are to be resident at a time, 0 where the compiler chooses.
+    `minimum_blocks` are to be resident at a time, 0 where the compiler chooses. Rows of X are gathered into shared
+    memory where a block has at most so many bytes of them, `shared`.
     """
 
     tile: int
     columns: int
     coarsen: int
     minimum_blocks: int
+    shared: int
 
 
 @dataclass(frozen=True)
 class ThreadSizes:
-    """The size of a schedule on a GPU without runs: the `threads` of a block."""
+    """The sizes of a schedule on a GPU without runs: the `threads` of a block, and its most bytes of `shared` rows."""
 
     threads: int
+    shared: int
 
 
 @dataclass(frozen=True)
@@ -101,9 +105,11 @@ def typed_matmul(
     ``msg[p, d] += X[index[p], k] * W[etype[p], k, d]`` each position says which matrix is its own, as in COO, and
     tiles have positions of any types. Weights whose rows are not along the columns are copied by columns first.
 
-    `on` is a GPU, ``tm.gpu()``, or None for cores. `sizes` are given by name, instead of those that follow from the
-    processor: `rows` and `columns` of a tile and `tiles` of a block on cores; `tile`, `columns`, `coarsen` (positions
-    of a thread) and `minimum_blocks` on a GPU; without runs `vectors` of a tile on cores. Transfers are left to
+    `on` is a GPU and its operation sequence, ``tm.gpu(stream=1)``, or None for cores. There the threads of a block
+    gather its rows of X into shared memory, once for all columns, where these are at most as many bytes as `shared`
+    says. `sizes` are given by name, instead of those that follow from the processor: `rows` and `columns` of a tile and
+    `tiles` of a block on cores; `tile`, `columns`, `coarsen` (positions of a thread), `minimum_blocks` and `shared` on
+    a GPU; without runs `vectors` of a tile on cores, `threads` and `shared` on a GPU. Transfers are left to
     ``f.derive_transfers()``. Sums of floating-point numbers are fast only if compiled with ``fast=("contract",)``.
 
     Returns the commands that were applied, to be pasted and edited. Raises `ArgumentError` for what is no typed
@@ -112,6 +118,7 @@ def typed_matmul(
     """
     recipe = Recipe("typed_matmul", [product])
     given = sizes or {}
+    on = None if on is None else checked_gpu("typed_matmul", on)
     with recipe.together():
         if isinstance(product, Reduction):
             untouched(recipe, product)
@@ -123,7 +130,7 @@ def typed_matmul(
             form = _form_of(recipe, product, sums_of(recipe, product))
             untouched(recipe, form.reader)
             untouched(recipe, form.sums)
-        loops = _on_cores(recipe, form, cpu, given) if on is None else _on_gpu(recipe, form, given)
+        loops = _on_cores(recipe, form, cpu, given) if on is None else _on_gpu(recipe, form, on, given)
     return recipe.commands(loops=loops)
 
 
@@ -160,7 +167,8 @@ def _by_index(
     if on is None:
         plan = with_sizes(TileSizes(ACCUMULATORS), "typed_matmul", given)
         return in_tiles(recipe, product, processor("typed_matmul", cpu), plan.vectors)
-    return on_gpu(recipe, product, with_sizes(ThreadSizes(THREADS), "typed_matmul", given).threads)
+    threads = with_sizes(ThreadSizes(THREADS, MOST_BYTES), "typed_matmul", given, least={"shared": 0})
+    return on_gpu(recipe, product, on, threads.threads, shared=threads.shared)
 
 
 def _form_of(recipe: Recipe, product: Computation, sums: Reduction) -> _Form:
@@ -254,12 +262,15 @@ def _sizes_on_cores(form: _Form, cpu: Cpu) -> tuple[int, TypedSizes]:
 # -- on a GPU
 
 
-def _on_gpu(recipe: Recipe, form: _Form, given: Mapping[str, int]) -> list[str]:
+def _on_gpu(recipe: Recipe, form: _Form, on: GpuThreads, given: Mapping[str, int]) -> list[str]:
     columns = THREADS // 4 if form.width is None else min(form.width, THREADS)
     coarsen = 4
     rows = max(THREADS // columns, 1)
     plan = with_sizes(
-        TypedGpuSizes(rows * coarsen, columns, coarsen, 0), "typed_matmul", given, least={"minimum_blocks": 0}
+        TypedGpuSizes(rows * coarsen, columns, coarsen, 0, MOST_BYTES),
+        "typed_matmul",
+        given,
+        least={"minimum_blocks": 0, "shared": 0},
     )
     if plan.tile % plan.coarsen:
         raise ArgumentError(
@@ -267,6 +278,7 @@ def _on_gpu(recipe: Recipe, form: _Form, given: Mapping[str, int]) -> list[str]:
             "as many positions"
         )
     sums, reader, p, d = form.sums, form.reader, form.position, form.column
+    fetched = SharedRows.fetched(recipe, sums, p.name, plan.tile, plan.shared)
     block, inside, thread, own = (recipe.fresh(f"{p.name}{k}") for k in range(4))
     reader.split(p, plan.tile, block, inside)
     reader.split(inside, plan.coarsen, thread, own)
@@ -282,5 +294,7 @@ def _on_gpu(recipe: Recipe, form: _Form, given: Mapping[str, int]) -> list[str]:
     for stage in (sums.init, sums.update):
         stage.unroll(p)
     reader.unroll(own)
-    reader.tag_gpu(blocks, [thread, d], minimum_blocks=plan.minimum_blocks or None)
-    return [f"tiles in runs of {form.run}", f"{p} and {form.column} on threads"]
+    resident = plan.minimum_blocks or None
+    reader.tag_gpu(blocks, [thread, d], stream=on.stream, device=on.device, minimum_blocks=resident)
+    gathered = [] if fetched is None else [fetched.placed(reader, blocks[-1], plan.tile // plan.coarsen, plan.columns)]
+    return [f"tiles in runs of {form.run}", f"{p} and {form.column} on threads", *gathered]

@@ -40,6 +40,7 @@ from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
 from tiramisu_py.schedule.locality.copy_values import CopyValues
+from tiramisu_py.schedule.locality.fetch import Fetch
 from tiramisu_py.schedule.locality.moved_along import ComputeAt
 from tiramisu_py.schedule.locality.recompute import Recompute
 from tiramisu_py.schedule.locality.replicate import Replicate
@@ -77,6 +78,11 @@ def _sums(handle: Selection, made: Accumulate, before: Program) -> Reduction:
     return found
 
 
+def _fetched(handle: Selection, made: Fetch, before: Program) -> Computation:
+    found: Computation = handle._function[made.name]
+    return found
+
+
 def _copy(handle: Selection, made: CopyValues, before: Program) -> Selection:
     return handle._made([made.made(before)], source_given(before, made.source))[0]
 
@@ -99,6 +105,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
 
     rfactor = command(Rfactor.called, gives=_partial)
     accumulate = command(Accumulate, gives=_sums)
+    fetch = command(Fetch, gives=_fetched)
     gather = command(Gather.called)
     _compact = command(Compact.called)
     in_runs = command(InRuns.called)

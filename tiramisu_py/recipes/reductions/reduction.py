@@ -9,7 +9,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Role, not_combined, reductions_behind, rounds
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, checked_gpu, processor
 from tiramisu_py.recipes.reductions.forms import Options, ReductionForm, Stages
 from tiramisu_py.recipes.reductions.on_cores import CoreReductionSizes, ReductionOnCores, ReductionsOnCores
 from tiramisu_py.recipes.reductions.on_gpu import ReductionsOnGpu, sizes_on_gpu
@@ -135,11 +135,8 @@ def checked_target(recipe: str, on: object) -> Cores | GpuThreads:
     """The target that a recipe schedules for; raises `ArgumentError`."""
     if on is None:
         return cores()
-    if isinstance(on, GpuThreads) and on == GpuThreads(on.device, stream=on.stream):
-        return on
     if isinstance(on, GpuThreads):
-        repair = "tm.gpu(device, stream=...), and sizes="
-        raise ArgumentError(f"{recipe}: on={on!r}: it chooses the threads itself: give {repair}")
+        return checked_gpu(recipe, on)
     if isinstance(on, Cores) and on == Cores(ranks=on.ranks):
         ranks = on.ranks
         if ranks is None or (isinstance(ranks, range) and ranks == range(max(len(ranks), 1))):

@@ -50,7 +50,7 @@ ELSEWHERE = {
     "reassociate": "tests/schedule/test_reassociate.py", "sum_first": "tests/schedule/test_sum_first.py",
     "accumulate": "tests/schedule/test_accumulate.py", "in_runs": "tests/schedule/test_in_runs.py",
     "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
-    "replicate": "tests/schedule/locality/test_replicate.py",
+    "replicate": "tests/schedule/locality/test_replicate.py", "fetch": "tests/schedule/locality/test_fetch.py",
     "recompute": "tests/schedule/test_recompute.py", "align": "tests/schedule/devices/test_align_lines.py",
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
