@@ -6,6 +6,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -80,6 +81,32 @@ def report(name: str, title: str, text: str, save: bool, command: str = "") -> N
 def keep(name: str, title: str, text: str, command: str) -> None:
     """Write the page as far as it is, so that it is not lost if the program does not finish."""
     _keep(name, _page(title, text, command))
+
+
+def report_part(name: str, title: str, heading: str, text: str, save: bool, command: str) -> None:
+    """Print a part of a page, and put it in place of the part of that heading if it is to be kept; others stay.
+
+    Each part says how, when and at which commit it was measured, so that a page may be measured in several calls.
+    """
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    part = f"## {heading}\n\nMeasured with `{command}`, {today}{commit()}, on {machine()}.\n\n{text}\n"
+    print(part)
+    if save:
+        place = _place(name)
+        _keep(name, with_part(place.read_text() if place.exists() else f"# {title}\n", part))
+        print(f"saved: {place}")
+
+
+def with_part(page: str, part: str) -> str:
+    """A page with a part in place of the one of its heading, or after all others."""
+    head, *parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    headings = [each.partition("\n")[0] for each in parts]
+    heading = part.partition("\n")[0]
+    if heading in headings:
+        parts[headings.index(heading)] = part
+    else:
+        parts.append(part)
+    return "\n".join(each.strip("\n") + "\n" for each in (head, *parts))
 
 
 def _page(title: str, text: str, how: str) -> str:

@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.tables import milliseconds
+from benchmarks.common.tables import milliseconds, table
 from benchmarks.graphs.shapes import Shape, whole_graph
 
 WIDE = 64
 COMPILED, PYG = "graphs.compile", "PyG"
+RULES_OF_CONVOLUTIONS = """\
+Convolutions of PyTorch Geometric 2.8, 64 wide, float32, as they are and after `graphs.compile`, called as modules of
+PyTorch: the result without gradients, and a step with those by features and all weights. Dense products of nodes are
+PyTorch's in both. Where PyG copies the weights of types for each edge, the largest graphs are left out."""
 #: Edges for which PyG's attention of types holds copies of the weights in a few GB: 16 KB an edge, several times.
 MOST_COPIED = 60_000
 CONVOLUTIONS: dict[str, Callable[[Any, Shape], Any]] = {
@@ -93,3 +97,9 @@ def rows_of_convolutions(found: Sequence[ConvolutionTimes]) -> Iterator[list[str
         sides = (each.result, each.step)
         times = [milliseconds(side[who]) for side in sides for who in (COMPILED, PYG)]
         yield [each.name, each.shape.name, *times, *(f"{side[PYG] / side[COMPILED]:.2f}" for side in sides)]
+
+
+def table_of_convolutions(found: Sequence[ConvolutionTimes]) -> str:
+    """The table of convolutions."""
+    heads = ["convolution", "graph", COMPILED, PYG, f"{COMPILED}, step", f"{PYG}, step", "ratio", "of steps"]
+    return table(heads, list(rows_of_convolutions(found)))

@@ -2,8 +2,8 @@
 
 Run by `Beside` as ``PYTHON -I dgl_process.py FILE MODEL THREADS``: it answers each line of its input, ``forward`` or
 ``step``, with a line once that is done, and keeps the values in a file that is named after it. Edges and nodes are
-sorted by type; products of types are DGL's `segment_mm`, sums over edges its sparse kernels, and `rgcn` is its
-`RelGraphConv`.
+sorted by type; products of types are DGL's `segment_mm`, sums over edges its sparse kernels. `rgcn` is its
+`RelGraphConv`; `GraphConv`, `SAGEConv`, `GATConv` and `HGTConv` are its modules of that name. It has no `RGAT`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import importlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +70,24 @@ class Layers:
     def __init__(self, given: Mapping[str, Any], model: str) -> None:
         self.torch: Any = importlib.import_module("torch")
         self.dgl: Any = importlib.import_module("dgl")
+        self.modules: Any = importlib.import_module("dgl.nn.pytorch")
         integers = ("src", "dst", "etype", "ntype", "of_edges", "of_nodes", "weights")
         held = {name: self.torch.from_numpy(value) for name, value in given.items()}
-        self.src, self.dst, self.etype = held["src"], held["dst"], held["etype"]
+        self.src, self.dst, self.etype, self.ntype = (held[name] for name in ("src", "dst", "etype", "ntype"))
         self.of_edges, self.of_nodes, self.weights = held["of_edges"], held["of_nodes"], held["weights"]
         self.given = {name: value for name, value in held.items() if name not in integers}
         self.graph = self.dgl.graph((self.src, self.dst), num_nodes=len(self.given["feature"])).formats(
             ["coo", "csc", "csr"]
         )
         self.graph.create_formats_()
-        self.layer = getattr(self, f"_{model}")
-        if model == "rgcn":
-            self.conv = self._convolution()
+        self.conv: Any = None
+        self.weights_of: dict[str, OwnWeight] = {}
+        if model in CONVOLUTIONS:
+            self.conv, self.call, self.weights_of = CONVOLUTIONS[model](self)
+            for name, own in self.weights_of.items():
+                with self.torch.no_grad():
+                    own.parameter.copy_(own.to_dgl(self.given[name]).view_as(own.parameter))
+        self.layer = getattr(self, f"_{model}") if self.conv is None else self._convolved
 
     def forward(self) -> Any:
         """The result, without gradients."""
@@ -90,25 +97,16 @@ class Layers:
     def step(self) -> dict[str, Any]:
         """The result and the gradients."""
         given = {name: each.detach().requires_grad_(name != "norm") for name, each in self.given.items()}
-        if hasattr(self, "conv"):
+        if self.conv is not None:
             self.conv.zero_grad()
         out = self.layer(**given)
-        out.backward(self.weights)
+        out.backward(self.weights.view_as(out))
         found = {name: each.grad for name, each in given.items() if each.grad is not None}
-        if hasattr(self, "conv"):
-            found |= {"W": self.conv.linear_r.W.grad, "W_self": self.conv.loop_weight.grad}
-        return {"out": out.detach(), **found}
+        found |= {name: own.to_ours(own.parameter.grad) for name, own in self.weights_of.items()}
+        return {"out": out.detach(), **{name: each.reshape(self.given[name].shape) for name, each in found.items()}}
 
-    def _convolution(self) -> Any:
-        W = self.given["W"]
-        conv = importlib.import_module("dgl.nn.pytorch").RelGraphConv(*W.shape[1:], W.shape[0], bias=False)
-        with self.torch.no_grad():
-            conv.linear_r.W.copy_(W)
-            conv.loop_weight.copy_(self.given["W_self"])
-        return conv
-
-    def _rgcn(self, feature: Any, norm: Any, W: Any, W_self: Any) -> Any:
-        return self.conv(self.graph, feature, self.etype, norm[:, None], presorted=True)
+    def _convolved(self, feature: Any, **given: Any) -> Any:
+        return self.call(feature, given.get("norm"))
 
     def _typed(self, rows: Any, weights: Any) -> Any:
         return self.dgl.ops.segment_mm(rows.index_select(0, self.src), weights, self.of_edges)
@@ -127,6 +125,68 @@ class Layers:
         k, q, v = (self.dgl.ops.segment_mm(feature, each, self.of_nodes) for each in (K, Q, V))
         raw = self.dgl.ops.e_dot_v(self.graph, self._typed(k, W_att), q)
         return self._attended(raw[:, 0], self._typed(v, W_msg))
+
+
+@dataclass(frozen=True)
+class OwnWeight:
+    """A parameter of a module of DGL, and how its layout is made of ours and back."""
+
+    parameter: Any
+    to_dgl: Callable[[Any], Any] = lambda given: given
+    to_ours: Callable[[Any], Any] = lambda given: given
+
+
+def _rel_graph_conv(own: Layers) -> tuple[Any, Any, dict[str, OwnWeight]]:
+    W = own.given["W"]
+    conv = own.modules.RelGraphConv(*W.shape[1:], W.shape[0], bias=False)
+    weights = {"W": OwnWeight(conv.linear_r.W), "W_self": OwnWeight(conv.loop_weight)}
+    return conv, lambda x, norm: conv(own.graph, x, own.etype, norm[:, None], presorted=True), weights
+
+
+def _graph_conv(own: Layers) -> tuple[Any, Any, dict[str, OwnWeight]]:
+    conv = own.modules.GraphConv(*own.given["W"].shape, norm="none", bias=False, allow_zero_in_degree=True)
+    return conv, lambda x, norm: conv(own.graph, x, edge_weight=norm), {"W": OwnWeight(conv.weight)}
+
+
+def _sage_conv(own: Layers) -> tuple[Any, Any, dict[str, OwnWeight]]:
+    conv = own.modules.SAGEConv(*own.given["W"].shape, "mean", bias=False)
+    linear = {"W": conv.fc_neigh.weight, "W_self": conv.fc_self.weight}
+    weights = {name: OwnWeight(each, lambda w: w.T, lambda w: w.T) for name, each in linear.items()}
+    return conv, lambda x, norm: conv(own.graph, x), weights
+
+
+def _gat_conv(own: Layers) -> tuple[Any, Any, dict[str, OwnWeight]]:
+    heads, inside, outside = own.given["W"].shape
+    conv = own.modules.GATConv(inside, outside, heads, bias=False, allow_zero_in_degree=True)
+    weights = {
+        "W": OwnWeight(
+            conv.fc.weight,
+            lambda w: w.permute(0, 2, 1).reshape(heads * outside, inside),
+            lambda w: w.view(heads, outside, inside).permute(0, 2, 1),
+        ),
+        "a_src": OwnWeight(conv.attn_l),
+        "a_dst": OwnWeight(conv.attn_r),
+    }
+    return conv, lambda x, norm: conv(own.graph, x), weights
+
+
+def _hgt_conv(own: Layers) -> tuple[Any, Any, dict[str, OwnWeight]]:
+    (ntypes, inside, outside), etypes = own.given["K"].shape, len(own.given["pri"])
+    conv = own.modules.HGTConv(inside, outside, 1, ntypes, etypes, dropout=0.0)
+    typed = {"K": conv.linear_k, "Q": conv.linear_q, "V": conv.linear_v, "A": conv.linear_a}
+    typed |= {"W_att": conv.relation_att[0], "W_msg": conv.relation_msg[0]}
+    weights = {name: OwnWeight(each.W) for name, each in typed.items()}
+    weights |= {"pri": OwnWeight(conv.relation_pri[0]), "skip": OwnWeight(conv.skip)}
+    return conv, lambda x, norm: conv(own.graph, x, own.ntype, own.etype, presorted=True), weights
+
+
+CONVOLUTIONS = {
+    "rgcn": _rel_graph_conv,
+    "GraphConv": _graph_conv,
+    "SAGEConv": _sage_conv,
+    "GATConv": _gat_conv,
+    "HGTConv": _hgt_conv,
+}
 
 
 def main(file: str, model: str, threads: str) -> None:

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.graphs import convolution_models
 from benchmarks.graphs.dgl_process import Beside
 from tiramisu_py import graphs
 
 WIDE = 64
 TORCH, GROUPED, DGL = "PyTorch", "grouped", "DGL"
-#: Edges of a graph on which DGL's gradients are measured: a step of its `RelGraphConv` on twenty times as many takes a
-#: minute or two.
+#: Edges of a graph on which DGL's gradients of matrices of types are measured: those of its `RelGraphConv` take a
+#: minute or two on twenty times as many.
 MOST_STEPPED = 60_000
 WEIGHTS: dict[str, dict[str, Any]] = {
     "rgcn": {"W": ("etype", WIDE, WIDE), "W_self": (WIDE, WIDE)},
@@ -32,6 +33,11 @@ WEIGHTS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("W_att", "W_msg"), ("etype", WIDE, WIDE)),
     },
 }
+
+#: Those whose edges have a weight.
+WITH_NORMS = ("rgcn", "GraphConv")
+#: The layers of the examples, and DGL's own convolutions.
+ALL_WEIGHTS = WEIGHTS | convolution_models.WEIGHTS
 
 
 def has_torch() -> bool:
@@ -56,20 +62,25 @@ class LayerTimes:
 
 
 def measured_layer(
-    model: str, name: str, graph: graphs.Graph, threads: int, rounds: int, seconds: float = 4.0, dgl: str = ""
+    model: str,
+    name: str,
+    graph: graphs.Graph,
+    threads: int,
+    rounds: int,
+    seconds: float = 4.0,
+    dgl: str = "",
+    most_stepped: int = MOST_STEPPED,
 ) -> LayerTimes:
     """The least seconds of each contender for a layer on a graph, whose results agree; `dgl` is a Python with DGL."""
     given = arguments(model, graph)
-    run = graphs.layer(
-        _model(model), node={"feature": WIDE}, edge={"norm": ()} if model == "rgcn" else {}, weights=WEIGHTS[model]
-    ).on(graph, threads=threads, fast=("contract",))
+    run = layer(model).on(graph, threads=threads, fast=("contract",))
     out = run(**given)
     weights = np.random.default_rng(1).standard_normal(out.shape, np.float32)
     forward: dict[str, Callable[[], Any]] = {"tiramisu_py": lambda: run(**given)}
     step: dict[str, Callable[[], Any]] = {}
-    if not dgl or graph.edges <= MOST_STEPPED:
+    if not dgl or graph.edges <= most_stepped or not _is_typed(model):
         step["tiramisu_py"] = lambda: run.gradients(weights, **given)
-    if has_torch():
+    if has_torch() and model in WEIGHTS:
         torch: Any = importlib.import_module("torch")
         torch.set_num_threads(threads)
         peer = TorchLoops(torch, model, graph, given)
@@ -84,7 +95,7 @@ def measured_layer(
     beside = Beside(dgl, model, _for_dgl(graph, given, weights), threads) if dgl else None
     if beside is not None:
         found = beside.values(gradients=bool(step))
-        np.testing.assert_allclose(found.pop("out"), out, rtol=2e-3, atol=2e-3, err_msg=DGL)
+        np.testing.assert_allclose(found.pop("out").reshape(out.shape), out, rtol=2e-3, atol=2e-3, err_msg=DGL)
         forward[DGL] = beside.forward
         if step:
             _agree(run.gradients(weights, **given), found)
@@ -94,6 +105,11 @@ def measured_layer(
     if beside is not None:
         beside.end()
     return LayerTimes(model, name, ratio, *times)
+
+
+def _is_typed(model: str) -> bool:
+    """Whether a model has matrices of types: gradients of these are what takes DGL long."""
+    return any(shape[0] == "etype" for shape in ALL_WEIGHTS[model].values())
 
 
 def _agree(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
@@ -125,8 +141,23 @@ def least_times(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: flo
     return found
 
 
-def _model(name: str) -> Callable[..., str]:
-    """A model of examples/graphs."""
+def layer(name: str, width: int = WIDE, **options: Any) -> graphs.Layer:
+    """A layer by the name of its model, `width` numbers in each row; `options` are those of `graphs.layer`."""
+    edge: dict[str, Any] = {"norm": ()} if name in WITH_NORMS else {}
+    return graphs.layer(model_of(name), node={"feature": width}, edge=edge, weights=weights_of(name, width), **options)
+
+
+def weights_of(name: str, width: int = WIDE) -> dict[str, Any]:
+    """The shapes of the weights of a model."""
+    return {
+        weight: tuple(width if each == WIDE else each for each in shape) for weight, shape in ALL_WEIGHTS[name].items()
+    }
+
+
+def model_of(name: str) -> Callable[..., str]:
+    """A model of examples/graphs, or one that is a convolution of DGL."""
+    if name in convolution_models.MODELS:
+        return convolution_models.MODELS[name]
     path = Path(__file__).resolve().parents[3] / "examples" / "graphs" / "models.py"
     spec = importlib.util.spec_from_file_location("graph_models", path)
     assert spec is not None and spec.loader is not None
@@ -136,16 +167,16 @@ def _model(name: str) -> Callable[..., str]:
     return found
 
 
-def arguments(model: str, graph: graphs.Graph) -> dict[str, Any]:
+def arguments(model: str, graph: graphs.Graph, width: int = WIDE) -> dict[str, Any]:
     """Features and weights of a layer, in float32; edges are in the order of the graph."""
     draw = np.random.default_rng(0)
     counts = {"etype": graph.etypes, "ntype": graph.ntypes}
-    given: dict[str, Any] = {"feature": draw.standard_normal((graph.nodes, WIDE), np.float32)}
-    if model == "rgcn":
+    given: dict[str, Any] = {"feature": draw.standard_normal((graph.nodes, width), np.float32)}
+    if model in WITH_NORMS:
         given["norm"] = draw.random(graph.edges, np.float32)
-    for name, shape in WEIGHTS[model].items():
+    for name, shape in weights_of(model, width).items():
         of = [counts.get(each, each) for each in shape]
-        given[name] = draw.standard_normal(of, np.float32) / np.float32(2 * WIDE**0.5)
+        given[name] = draw.standard_normal(of, np.float32) / np.float32(2 * width**0.5)
     return given
 
 

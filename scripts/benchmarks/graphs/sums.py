@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.tables import milliseconds
+from benchmarks.common.tables import milliseconds, table
 from tiramisu_py import graphs
 from tiramisu_py.graphs.sums_of_nodes import SumOfNodes, sums_on
 
@@ -17,7 +17,7 @@ from tiramisu_py.graphs.sums_of_nodes import SumOfNodes, sums_on
 WIDTHS = (1, 4, 16, 64)
 #: Few edges for each node; nine of ten edges at one node; and as many as fb15k has.
 NODES_AND_EDGES = {"few edges": (200_000, 300_000), "a hub": (15_000, 300_000), "fb15k": (14_541, 620_232)}
-RULES = """\
+RULES_OF_SUMS = """\
 Sums of values of edges at the nodes where these end, as layers have them, float32: by edges, in order and on one
 thread, and by nodes, which threads share. Steps are those that `layer.explain(graph)` counts, in thousands; edges are
 taken where they save a tenth of them. "few edges" has 1.5 edges for each of 200,000 nodes, "a hub" nine tenths of
@@ -84,3 +84,9 @@ def rows_of_sums(found: Sequence[SumTimes]) -> Iterator[list[str]]:
         taken = "edges" if each.counted.goes_by_edges else "nodes"
         times = [milliseconds(each.edges), milliseconds(each.nodes)]
         yield [each.name, str(each.width), *times, *steps, taken, f"{each.nodes / each.edges:.2f}"]
+
+
+def table_of_sums(found: Sequence[SumTimes]) -> str:
+    """The table of sums over edges."""
+    heads = ["graph", "width", "by edges", "by nodes", "steps, edges", "steps, nodes", "taken", "nodes / edges"]
+    return table(heads, list(rows_of_sums(found)))
