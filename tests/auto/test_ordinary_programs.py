@@ -336,6 +336,39 @@ def developed_exactly(cells: Array, N: int, M: int, **_: Any) -> Array:
     return np.diff(mean)
 
 
+def yuv() -> tm.Function:
+    """Brightness and two differences of colours, each a plane of its own."""
+    f = tm.Function("yuv", params=[N], assume="N >= 1")
+    r, g, b = (f.input(name, D, [N]) for name in "rgb")
+    f.outputs(
+        f.computation("y", {i: N}, r[i] * 0.3 + g[i] * 0.6 + b[i] * 0.1),
+        f.computation("u", {i: N}, b[i] * 0.5 - r[i] * 0.2 - g[i] * 0.3),
+        f.computation("v", {i: N}, r[i] * 0.6 - g[i] * 0.5 - b[i] * 0.1),
+    )
+    return f
+
+
+def yuv_exactly(r: Array, g: Array, b: Array, **_: Any) -> tuple[Array, ...]:
+    return r * 0.3 + g * 0.6 + b * 0.1, b * 0.5 - r * 0.2 - g * 0.3, r * 0.6 - g * 0.5 - b * 0.1
+
+
+def multiplied() -> tm.Function:
+    """Products of complex numbers whose parts are arrays."""
+    f = tm.Function("multiplied", params=[N], assume="N >= 1")
+    a, b, c, d = (f.input(name, D, [N]) for name in "abcd")
+    real = f.computation("real", {i: N}, a[i] * c[i] - b[i] * d[i])
+    f.outputs(real, f.computation("imaginary", {i: N}, a[i] * d[i] + b[i] * c[i]))
+    return f
+
+
+def divided() -> tm.Function:
+    """Quotients and remainders of indices."""
+    f = tm.Function("divided", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int16, [N])
+    f.outputs(f.computation("quotient", {i: N}, a[i] >> 2), f.computation("rest", {i: N}, a[i] & 3))
+    return f
+
+
 PROGRAMS = {
     "dynamic time warping": Ordinary(warped, "diagonals i + j", {"N": 9, "M": 11}, warped_exactly),
     "over-relaxation": Ordinary(relaxed, "diagonals i + j", {"T": 3, "N": 7}, relaxed_exactly),
@@ -374,6 +407,16 @@ PROGRAMS = {
     ),
     "three samples for one": Ordinary(resampled, "each of its 3 phases by itself", {"M": 13}, resampled_exactly),
     "sites of a sensor": Ordinary(developed, "j_phase", {"N": 3, "M": 13}, developed_exactly),
+    "planes of colours": Ordinary(yuv, "a cache line of each in turn", {"N": 29}, yuv_exactly),
+    "complex numbers in parts": Ordinary(
+        multiplied,
+        "a cache line of each in turn",
+        {"N": 19},
+        lambda a, b, c, d, **_: (a * c - b * d, a * d + b * c),
+    ),
+    "quotients and remainders": Ordinary(
+        divided, "a cache line of each in turn", {"N": 75}, lambda a, **_: (a >> 2, a & 3)
+    ),
     "search trees": Ordinary(search_tree, "k outside of j", {"N": 9}, search_tree_exactly),
 }
 

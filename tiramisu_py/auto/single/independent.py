@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
@@ -16,6 +17,9 @@ from tiramisu_py.queries import Access, walk
 BLOCK = 1 << 14
 #: How many rows before its use a value is prefetched: what is read across rows is not foreseen by the processor.
 AHEAD = 8
+#: The bytes of a cache line, and of vectors that cross none of its ends in any array that is aligned as NumPy's are;
+#: and the most operations of a value in such vectors, which are more of them.
+LINE, PART, CHEAP = 64, 16, 7
 
 
 def streamed(problem: Problem, name: str) -> Iterator[Offer]:
@@ -34,15 +38,18 @@ def streamed(problem: Problem, name: str) -> Iterator[Offer]:
     def one(function: Function) -> None:
         _in_vectors(problem, function, name, vector)
 
+    whole = _are_in_lines(problem, (*others, name), vector)
+
     def several(function: Function) -> None:
-        loop = _in_vectors(problem, function, others[0], vector)
+        loop = _in_vectors(problem, function, others[0], vector, whole_lines=whole)
         for before, each in pairwise([*others, name]):
-            _in_vectors(problem, function, each, vector)
+            _in_vectors(problem, function, each, vector, whole_lines=whole)
             function[each].after(function[before], loop)
 
     if others:
+        wide = f"{shared}a cache line of each in turn, along {vector}" if whole else said
         yield Offer(
-            name, f"{', '.join((*others, name))} in one loop: {said}", "they read the same values", several,
+            name, f"{', '.join((*others, name))} in one loop: {wide}", "they read the same values", several,
             (*others, name), replace(work, bytes=work.bytes - declared.dtype.bytes),
         )  # fmt: skip
     across = _read_across(problem, name, vector) if outer else []
@@ -105,9 +112,21 @@ def _beside(problem: Problem, name: str, vector: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _in_vectors(problem: Problem, function: Function, name: str, vector: str, phases: int = 1) -> Iter:
-    """Vectors along a loop, of each phase by itself, threads along the outermost one; the innermost loop before phases
-    is returned.
+def _are_in_lines(problem: Problem, names: Sequence[str], vector: str) -> bool:
+    """Whether a loop over several results stores a cache line of each in turn, where a vector is less than a line.
+
+    Lines that are stored past the caches leave as they are: half of one, if another array's comes before the rest.
+    """
+    past = all(problem.is_only_written(each) and vector == problem.computation(each).iterators[-1] for each in names)
+    sizes = {problem.computation(each).dtype.bytes for each in names}
+    return past and len(names) > 1 and problem.cpu.vector_bytes < LINE and len(sizes) == 1 and max(sizes) < PART
+
+
+def _in_vectors(
+    problem: Problem, function: Function, name: str, vector: str, phases: int = 1, *, whole_lines: bool = False
+) -> Iter:
+    """Vectors along a loop, of each phase by itself or for whole cache lines, threads along the outermost loop; the
+    loop in which others follow is returned, the innermost one before phases, or that over lines.
     """
     loops = _ordered(function, name, vector)
     if len(loops) == 1 and problem.threads > 1:
@@ -117,10 +136,26 @@ def _in_vectors(problem: Problem, function: Function, name: str, vector: str, ph
         loops.insert(0, first)
     if problem.threads > 1:
         function[name].parallelize(loops[0])
-    in_phases(function, name, loops[-1], phases, problem.lanes(name))
+    if whole_lines:
+        loops[-1] = _lines(problem, function, name, loops[-1])
+    else:
+        in_phases(function, name, loops[-1], phases, problem.lanes(name))
     if problem.is_only_written(name) and vector == problem.computation(name).iterators[-1]:
         function[name].store_nontemporal()
     return loops[-1]
+
+
+def _lines(problem: Problem, function: Function, name: str, loop: Iter) -> Iter:
+    """Vectors, all of a cache line after each other; the loop over lines is returned."""
+    stage: Any = function[name]
+    fresh, size = Fresh(function), problem.computation(name).dtype.bytes
+    lanes = PART // size if problem.operations(name) <= CHEAP else problem.lanes(name)
+    line, inside, part, lane = (fresh(each) for each in ("line", f"{loop.name}_", "part", "lane"))
+    stage.split(loop, LINE // size, line, inside)
+    stage.split(inside, lanes, part, lane)
+    stage.unroll(part)
+    stage.vectorize(lane, lanes, remainder="mask")
+    return line
 
 
 def _ordered(function: Function, name: str, vector: str) -> list[Iter]:
