@@ -12,6 +12,7 @@ from benchmarks.common import tables
 from benchmarks.graphs import memory, rewritten
 from benchmarks.graphs.layers import arguments, layer, weights_of
 from benchmarks.graphs.shapes import ALL_SHAPES, Shape, whole_graph
+from benchmarks.graphs.turns import Turns
 from tests.graphs.models import Edges, gat_reference, gcn_reference
 
 SMALL = Shape("small", 12, 40, 3, 2)
@@ -58,7 +59,7 @@ def test_a_convolution_of_dgl_is_its_dense_form(name: str) -> None:
 
 def test_the_parts_of_a_program_are_its_values() -> None:
     own = layer("GraphConv", **rewritten.PLAIN)
-    found = rewritten.measured_parts("GraphConv", "small", whole_graph(SMALL), "none", 1, 1, 0.1)
+    found = rewritten.measured_parts("GraphConv", "small", whole_graph(SMALL), "none", 1, Turns(1))
     assert found.product_count == 1
     assert found.product_count + found.traversal_count == len(own.function.algorithm.computations)
     assert found.whole > 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from benchmarks.common.tables import report_part, versions
@@ -24,7 +23,7 @@ from benchmarks.graphs.convolutions import (
 )
 from benchmarks.graphs.files import graphs_of
 from benchmarks.graphs.layer_tables import RULES_OF_DGL, RULES_OF_HECTOR, RULES_OF_LAYERS, beside_hector, of_layers
-from benchmarks.graphs.layers import ALL_WEIGHTS, MOST_STEPPED, WEIGHTS, has_torch, least_times, measured_layer
+from benchmarks.graphs.layers import ALL_WEIGHTS, MOST_STEPPED, WEIGHTS, has_torch, measured_layer
 from benchmarks.graphs.memory import RULES_OF_LARGEST, RULES_OF_MEMORY, table_of_largest, table_of_memory
 from benchmarks.graphs.products import RULES_OF_PRODUCTS, measured_products, table_of_products
 from benchmarks.graphs.rewritten import (
@@ -42,6 +41,7 @@ from benchmarks.graphs.rewritten import (
 from benchmarks.graphs.runs import RULES_OF_RUNS, measured_runs, table_of_runs
 from benchmarks.graphs.shapes import ALL_SHAPES, SHAPES, Shape, whole_graph
 from benchmarks.graphs.sums import RULES_OF_SUMS, measured_sums, table_of_sums
+from benchmarks.graphs.turns import CLOCKS, RULES_OF_THREADS, Turns
 from tiramisu_py import graphs
 
 #: Layers that both rewrites serve.
@@ -77,62 +77,59 @@ class Tables:
                     yield from ((model, name, graph) for model in self._models(models))
 
     @property
-    def _turns(self) -> tuple[int, float]:
-        return self.asked.rounds, self.asked.seconds
+    def _turns(self) -> Turns:
+        return Turns(self.asked.rounds, self.asked.seconds, self.asked.clock)
 
     def products(self) -> str:
         """Typed products."""
         return table_of_products(
-            [(shape, measured_products(shape, self.threads, self.asked.rounds)) for shape in self.shapes]
+            [(shape, measured_products(shape, self.threads, self._turns)) for shape in self.shapes]
         )
 
     def layers(self) -> str:
         """Layers beside PyTorch, and the thesis's table of ratios."""
         cases = sorted(self._cases([*WEIGHTS]), key=lambda case: [*WEIGHTS].index(case[0]))
-        found = [measured_layer(*case, self.threads, *self._turns) for case in cases]
+        found = [measured_layer(*case, self.threads, self._turns) for case in cases]
         parts = [of_layers(found)]
         return "\n\n".join([*parts, RULES_OF_HECTOR, beside_hector(found)] if has_torch() else parts)
 
     def dgl(self) -> str:
         """Layers beside DGL."""
         cases = self._cases([*ALL_WEIGHTS])
-        found = [
-            measured_layer(*case, self.threads, *self._turns, self.asked.dgl, self.asked.stepped) for case in cases
-        ]
+        found = [measured_layer(*case, self.threads, self._turns, self.asked.dgl, self.asked.stepped) for case in cases]
         examples, own = ([each for each in found if (each.model in OF_DGL) == is_own] for is_own in (False, True))
         return "\n\n".join(of_layers(each) for each in (examples, own) if each)
 
     def sums(self) -> str:
         """Sums by edges and by nodes."""
-        return table_of_sums(measured_sums(self.threads, self.asked.rounds))
+        return table_of_sums(measured_sums(self.threads, self._turns))
 
     def runs(self) -> str:
         """Typed products by index and by runs."""
-        return table_of_runs(measured_runs(self.threads, self.asked.rounds))
+        return table_of_runs(measured_runs(self.threads, self._turns))
 
     def convolutions(self) -> str:
         """Convolutions of PyG."""
         if not (has_torch() and has_pyg()):
             return "PyTorch Geometric is not installed."
         wanted = self.asked.convolutions.split(",") if self.asked.convolutions else [*CONVOLUTIONS]
-        least = partial(least_times, rounds=self.asked.rounds, seconds=self.asked.seconds)
         cases = [(name, shape) for shape in self.shapes for name in names_of(shape) if name in wanted]
-        return table_of_convolutions([measured_convolution(*case, self.threads, least) for case in cases])
+        return table_of_convolutions([measured_convolution(*case, self.threads, self._turns.least) for case in cases])
 
     def rewrites(self) -> str:
         """Table 3.5."""
         return table_of_rewrites(
-            [measured_rewrites(*case, self.threads, *self._turns) for case in self._cases(REWRITTEN)]
+            [measured_rewrites(*case, self.threads, self._turns) for case in self._cases(REWRITTEN)]
         )
 
     def parts(self) -> str:
         """Figures 3.3 and 3.11."""
         cases = [(case, way) for case in self._cases([*WEIGHTS]) for way in (WAYS if case[0] == "rgat" else ("both",))]
-        return table_of_parts([measured_parts(*case, way, self.threads, *self._turns) for case, way in cases])
+        return table_of_parts([measured_parts(*case, way, self.threads, self._turns) for case, way in cases])
 
     def widths(self) -> str:
         """Figure 3.12."""
-        return table_of_widths([measured_widths(*case, self.threads, *self._turns) for case in self._cases([*WEIGHTS])])
+        return table_of_widths([measured_widths(*case, self.threads, self._turns) for case in self._cases([*WEIGHTS])])
 
     def memory(self) -> str:
         """Figure 3.10."""
@@ -177,10 +174,13 @@ def main() -> None:
     parser.add_argument("--files", type=Path, help="a folder with graphs of pykeen and WordNet: layers on these, too")
     parser.add_argument("--seconds", type=float, default=4.0, help="the longest time of all turns of a layer")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--clock", choices=[*CLOCKS], default="wall", help="thread: where others run beside one thread")
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
     names = asked.tables.split(",")
     wrong = [name for name in names if name not in TABLES]
+    if asked.clock == "thread" and asked.threads != "1":
+        parser.error("--clock thread is for --threads 1: it is the time of one thread")
     if wrong or ("dgl" in names and not asked.dgl):
         parser.error(f"no table {wrong[0]}" if wrong else "the table dgl is measured with a Python: --dgl PYTHON")
     for threads in map(int, asked.threads.split(",")):
@@ -188,7 +188,10 @@ def main() -> None:
         for name in names:
             made, heading, rules = TABLES[name]
             number = "" if name in COUNTED else f", {threads} thread{'s' if threads > 1 else ''}"
-            text = "\n\n".join([versions(["numpy", "torch", "torch_geometric"]), rules, made(Tables(asked, threads))])
+            about = [RULES_OF_THREADS] if asked.clock == "thread" and name not in COUNTED else []
+            text = "\n\n".join(
+                [versions(["numpy", "torch", "torch_geometric"]), rules, *about, made(Tables(asked, threads))]
+            )
             report_part("graphs", "Graphs", f"{heading}{number}", text, asked.save, _command(asked, name, threads))
 
 
@@ -196,6 +199,7 @@ def _command(asked: argparse.Namespace, name: str, threads: int) -> str:
     """The command that makes one table."""
     words = [f"--tables {name}", *([] if name in COUNTED else [f"--threads {threads}"])]
     words += [f"--{word} {given}" for word in ("only", "models", "convolutions") if (given := getattr(asked, word))]
+    words += ["--clock thread"] if asked.clock == "thread" and name not in COUNTED else []
     words += [f"--{word} {word.upper()}" for word in ("dgl", "files") if getattr(asked, word)]
     return f"scripts/bench graphs {' '.join(words)} --save"
 

@@ -1,9 +1,9 @@
 """The layers in DGL, in a process of its own Python: DGL has no version for the PyTorch of the others.
 
 Run by `Beside` as ``PYTHON -I dgl_process.py FILE MODEL THREADS``: it answers each line of its input, ``forward`` or
-``step``, with a line once that is done, and keeps the values in a file that is named after it. Edges and nodes are
-sorted by type; products of types are DGL's `segment_mm`, sums over edges its sparse kernels. `rgcn` is its
-`RelGraphConv`; `GraphConv`, `SAGEConv`, `GATConv` and `HGTConv` are its modules of that name. It has no `RGAT`.
+``step``, with a line once that is done and the seconds of its thread, and keeps the values in a file that is named
+after it. Edges and nodes are sorted by type; products of types are DGL's `segment_mm`, sums over edges its sparse
+kernels. `rgcn` is its `RelGraphConv`; `GraphConv`, `SAGEConv`, `GATConv` and `HGTConv` are its modules of that name.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +32,13 @@ class Beside:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._answered()
 
-    def forward(self) -> None:
-        """The result, without gradients."""
-        self._ask("forward")
+    def forward(self) -> float:
+        """The result, without gradients; returns the seconds of the process's thread."""
+        return self._ask("forward")
 
-    def step(self) -> None:
-        """The result and its gradients by all that the layer is given."""
-        self._ask("step")
+    def step(self) -> float:
+        """The result and its gradients by all that the layer is given; returns the seconds of the process's thread."""
+        return self._ask("step")
 
     def values(self, gradients: bool) -> dict[str, Any]:
         """The result as ``out``, and the gradients."""
@@ -51,17 +52,19 @@ class Beside:
         self.process.communicate()
         self.folder.cleanup()
 
-    def _ask(self, line: str) -> None:
+    def _ask(self, line: str) -> float:
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        self._answered()
+        return self._answered()
 
-    def _answered(self) -> None:
+    def _answered(self) -> float:
+        """The seconds that its thread says to have taken."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if line != "done\n":
-            raise RuntimeError(f"DGL ended, or said {line!r}")
+        word, _, seconds = self.process.stdout.readline().partition(" ")
+        if word != "done":
+            raise RuntimeError(f"DGL ended, or said {word!r}")
+        return float(seconds)
 
 
 class Layers:
@@ -195,13 +198,15 @@ def main(file: str, model: str, threads: str) -> None:
     torch.set_num_threads(int(threads))
     with np.load(file) as given:
         layers = Layers(dict(given), model)
-    print("done", flush=True)
+    print("done 0", flush=True)
     for line in sys.stdin:
         what, _, rest = line.strip().partition(" ")
+        began = time.thread_time()
         found = {"out": layers.forward()} if what == "forward" else layers.step()
+        spent = time.thread_time() - began
         if rest:
             np.savez(rest, **{name: value.numpy() for name, value in found.items()})
-        print("done", flush=True)
+        print(f"done {spent}", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from benchmarks.graphs import convolution_models
 from benchmarks.graphs.dgl_process import Beside
+from benchmarks.graphs.turns import ThreadSeconds, Turns
 from tiramisu_py import graphs
 
 WIDE = 64
@@ -66,8 +66,7 @@ def measured_layer(
     name: str,
     graph: graphs.Graph,
     threads: int,
-    rounds: int,
-    seconds: float = 4.0,
+    turns: Turns,
     dgl: str = "",
     most_stepped: int = MOST_STEPPED,
 ) -> LayerTimes:
@@ -96,12 +95,12 @@ def measured_layer(
     if beside is not None:
         found = beside.values(gradients=bool(step))
         np.testing.assert_allclose(found.pop("out").reshape(out.shape), out, rtol=2e-3, atol=2e-3, err_msg=DGL)
-        forward[DGL] = beside.forward
+        forward[DGL] = lambda: ThreadSeconds(beside.forward())
         if step:
             _agree(run.gradients(weights, **given), found)
-            step[DGL] = beside.step
+            step[DGL] = lambda: ThreadSeconds(beside.step())
     ratio = len(graph.distinct("src", "etype")) / graph.edges
-    times = [least_times(each, rounds, seconds) for each in (forward, step)]
+    times = [turns.least(each) for each in (forward, step)]
     if beside is not None:
         beside.end()
     return LayerTimes(model, name, ratio, *times)
@@ -126,19 +125,6 @@ def _for_dgl(graph: graphs.Graph, given: Mapping[str, Any], weights: Any) -> dic
     }
     sorted_edges = {"norm": given["norm"][graph.order]} if "norm" in given else {}
     return {**given, **sorted_edges, **found, **counts, "weights": weights}
-
-
-def least_times(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float = 4.0) -> dict[str, float]:
-    """The least time of each, in turns, for so many rounds or so long."""
-    found, began = dict.fromkeys(runs, float("inf")), time.perf_counter()
-    for _ in range(rounds):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            found[name] = min(found[name], time.perf_counter() - start)
-        if time.perf_counter() - began > seconds:
-            break
-    return found
 
 
 def layer(name: str, width: int = WIDE, **options: Any) -> graphs.Layer:

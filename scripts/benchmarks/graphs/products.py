@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -15,6 +14,7 @@ import tiramisu_py as tm
 from benchmarks.common.tables import milliseconds, table
 from benchmarks.graphs.layers import GROUPED, TORCH, has_grouped, has_torch
 from benchmarks.graphs.shapes import Shape, edges
+from benchmarks.graphs.turns import Turns
 
 N, E, R = tm.params("N E R")
 r, p, d, k = tm.iters("r p d k")
@@ -93,7 +93,7 @@ def _in_torch(given: dict[str, Any], parts: Sequence[slice], kinds: Any, threads
     return {TORCH: loop, GROUPED: grouped} if has_grouped(torch) else {TORCH: loop}
 
 
-def measured_products(shape: Shape, threads: int, rounds: int) -> dict[str, float]:
+def measured_products(shape: Shape, threads: int, turns: Turns) -> dict[str, float]:
     """The least seconds of each contender for a graph, whose results agree."""
     draw = np.random.default_rng(0)
     features = draw.standard_normal((shape.nodes, WIDE), np.float32)
@@ -102,15 +102,10 @@ def measured_products(shape: Shape, threads: int, rounds: int) -> dict[str, floa
     right = runs[NUMPY]()
     gathered, dense = features[given["src"]], dense_product().compile(threads=threads, fast=("contract",))
     runs[DENSE] = lambda: dense(x=gathered, w=given["w"][0])
-    times = {name: float("inf") for name in runs}
-    for number in range(rounds):
-        for name, run in runs.items():
-            began = time.perf_counter()
-            got = run()
-            times[name] = min(times[name], time.perf_counter() - began)
-            if number == 0 and name != DENSE:
-                np.testing.assert_allclose(got, right, rtol=1e-3, atol=1e-3)
-    return times
+    for name in runs:
+        if name != DENSE:
+            np.testing.assert_allclose(runs[name](), right, rtol=1e-3, atol=1e-3)
+    return turns.least(runs)
 
 
 def rows_of_products(found: Sequence[tuple[Shape, dict[str, float]]]) -> Iterator[list[str]]:

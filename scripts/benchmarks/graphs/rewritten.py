@@ -13,7 +13,8 @@ from typing import Any
 
 import tiramisu_py as tm
 from benchmarks.common.tables import milliseconds, table
-from benchmarks.graphs.layers import arguments, layer, least_times
+from benchmarks.graphs.layers import arguments, layer
+from benchmarks.graphs.turns import Turns
 from tiramisu_py import graphs, queries
 from tiramisu_py.graphs.programs import LayerProgram, work_on
 from tiramisu_py.graphs.schedules import is_typed_product
@@ -54,19 +55,17 @@ class RewrittenTimes:
     saved: float
 
 
-def measured_rewrites(
-    model: str, name: str, graph: graphs.Graph, threads: int, rounds: int, seconds: float
-) -> RewrittenTimes:
+def measured_rewrites(model: str, name: str, graph: graphs.Graph, threads: int, turns: Turns) -> RewrittenTimes:
     """All ways of a layer, with and without gradients."""
     given = arguments(model, graph)
     runs = {way: layer(model, **how).on(graph, threads=threads, fast=FAST) for way, how in WAYS.items()}
     out = runs["none"](**given)
-    forward = {way: lambda run=run: run(**given) for way, run in runs.items()}
-    step = {way: lambda run=run: run.gradients(out, **given) for way, run in runs.items()}
+    forward: dict[str, Any] = {way: lambda run=run: run(**given) for way, run in runs.items()}
+    step: dict[str, Any] = {way: lambda run=run: run.gradients(out, **given) for way, run in runs.items()}
     for run in [*forward.values(), *step.values()]:
         run()
     work = [_work(model, graph, how) for how in (PLAIN, WAYS["both"])]
-    times = [least_times(each, rounds, seconds) for each in (forward, step)]  # type: ignore[arg-type]
+    times = [turns.least(each) for each in (forward, step)]
     return RewrittenTimes(model, name, *times, work[0] / work[1])
 
 
@@ -111,9 +110,7 @@ class LayerParts:
     whole: float
 
 
-def measured_parts(
-    model: str, name: str, graph: graphs.Graph, way: str, threads: int, rounds: int, seconds: float
-) -> LayerParts:
+def measured_parts(model: str, name: str, graph: graphs.Graph, way: str, threads: int, turns: Turns) -> LayerParts:
     """The parts of a result."""
     own = layer(model, **WAYS[way]).on(graph, threads=threads, fast=FAST)
     given = own.arguments(arguments(model, graph))
@@ -128,7 +125,7 @@ def measured_parts(
     runs["whole"] = lambda: own.forward(given)
     for run in runs.values():
         run()
-    times = least_times(runs, rounds, seconds)
+    times = turns.least(runs)
     parts, before = {True: 0.0, False: 0.0}, 0.0
     for value, is_product in kinds.items():
         parts[is_product] += max(times[value] - before, 0.0)
@@ -173,9 +170,7 @@ class WidthTimes:
     step: Mapping[int, float]
 
 
-def measured_widths(
-    model: str, name: str, graph: graphs.Graph, threads: int, rounds: int, seconds: float
-) -> WidthTimes:
+def measured_widths(model: str, name: str, graph: graphs.Graph, threads: int, turns: Turns) -> WidthTimes:
     """A layer without rewrites, in all widths."""
     forward, step = dict[str, Any](), dict[str, Any]()
     for width in WIDTHS:
@@ -184,7 +179,7 @@ def measured_widths(
         run.gradients(out, **given)
         forward[str(width)] = lambda run=run, given=given: run(**given)
         step[str(width)] = lambda run=run, given=given, out=out: run.gradients(out, **given)
-    sides = [least_times(each, rounds, seconds) for each in (forward, step)]
+    sides = [turns.least(each) for each in (forward, step)]
     return WidthTimes(model, name, *({int(width): time for width, time in side.items()} for side in sides))
 
 

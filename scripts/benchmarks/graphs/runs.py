@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.tables import milliseconds, table
-from benchmarks.graphs.layers import WIDE, least_times
+from benchmarks.graphs.layers import WIDE
 from benchmarks.graphs.shapes import SHAPES, Shape, whole_graph
+from benchmarks.graphs.turns import Turns
 from tiramisu_py import graphs
 from tiramisu_py.graphs.runs_of_types import ProductOfTypes, products_on
 
@@ -45,12 +46,12 @@ def messages(g: Any, W: Any) -> str:
     return "out"
 
 
-def measured_runs(threads: int, rounds: int) -> list[RunTimes]:
+def measured_runs(threads: int, turns: Turns) -> list[RunTimes]:
     """All graphs."""
-    return [_measured(shape, threads, rounds) for shape in RUN_SHAPES]
+    return [_measured(shape, threads, turns) for shape in RUN_SHAPES]
 
 
-def _measured(shape: Shape, threads: int, rounds: int) -> RunTimes:
+def _measured(shape: Shape, threads: int, turns: Turns) -> RunTimes:
     graph, draw = whole_graph(shape), np.random.default_rng(0)
     weights: dict[str, Any] = {"W": ("etype", WIDE, WIDE)}
     given = {
@@ -62,9 +63,9 @@ def _measured(shape: Shape, threads: int, rounds: int) -> RunTimes:
         for way in (False, True)
     }
     ways = {str(way): each.on(graph, threads=threads, fast=("contract",)).forward for way, each in made.items()}
-    runs = {way: lambda program=program: program(given)[0] for way, program in ways.items()}
+    runs: dict[str, Any] = {way: lambda program=program: program(given)[0] for way, program in ways.items()}
     np.testing.assert_array_equal(runs["True"](), runs["False"]())
-    found = least_times(runs, rounds)
+    found = turns.least(runs)
     (counted,) = products_on(made[False].function, graph)
     return RunTimes(shape.name, found["False"], found["True"], counted)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.tables import milliseconds, table
+from benchmarks.graphs.turns import Turns
 from tiramisu_py import graphs
 from tiramisu_py.graphs.sums_of_nodes import SumOfNodes, sums_on
 
@@ -37,9 +37,9 @@ class SumTimes:
     counted: SumOfNodes
 
 
-def measured_sums(threads: int, rounds: int) -> list[SumTimes]:
+def measured_sums(threads: int, turns: Turns) -> list[SumTimes]:
     """All graphs and widths."""
-    return [_measured(name, width, threads, rounds) for name in NODES_AND_EDGES for width in WIDTHS]
+    return [_measured(name, width, threads, turns) for name in NODES_AND_EDGES for width in WIDTHS]
 
 
 def summed_edges(g: Any) -> str:
@@ -50,7 +50,7 @@ def summed_edges(g: Any) -> str:
     return "out"
 
 
-def _measured(name: str, width: int, threads: int, rounds: int) -> SumTimes:
+def _measured(name: str, width: int, threads: int, turns: Turns) -> SumTimes:
     nodes, edges = NODES_AND_EDGES[name]
     draw = np.random.default_rng(0)
     types = 474 if name == "fb15k" else 2
@@ -65,14 +65,10 @@ def _measured(name: str, width: int, threads: int, rounds: int) -> SumTimes:
         sums: graphs.layer(summed_edges, edge={"a": shape}, sums=sums).on(graph, threads=threads)
         for sums in ("edges", "nodes")
     }
-    least = dict.fromkeys(ways, float("inf"))
     found = {sums: run.forward({"a": a})[0] for sums, run in ways.items()}
     np.testing.assert_array_equal(found["edges"], found["nodes"])
-    for _ in range(rounds):
-        for sums, run in ways.items():
-            began = time.perf_counter()
-            run.forward({"a": a})
-            least[sums] = min(least[sums], time.perf_counter() - began)
+    runs: dict[str, Any] = {sums: lambda run=run: run.forward({"a": a}) for sums, run in ways.items()}
+    least = turns.least(runs)
     (counted,) = sums_on(made.function, graph, threads)
     return SumTimes(name, width, least["edges"], least["nodes"], counted)
 
