@@ -31,12 +31,11 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Computation
         """A coordinate's integer part and fraction."""
         x, y = tm.cast(tm.float32, tm.cast(tm.int32, c)), tm.cast(tm.float32, tm.cast(tm.int32, r))
         at = x * map_[0] + (y * map_[1] + map_[2])
-        whole = tm.cast(tm.int32, tm.floor(at))
-        return whole, at - tm.cast(tm.float32, whole)
+        return tm.cast(tm.int32, tm.floor(at)), at - tm.floor(at)
 
     (column, right), (row, down) = place(ACROSS), place(DOWN)
-    inside = (row >= 0) & (row < R - 1) & (column >= 0) & (column < C - 1)
     left, top = tm.clip(column, 0, C - 2), tm.clip(row, 0, R - 2)
+    inside = (row == top) & (column == left)
 
     def tap(dr: int, dc: int) -> tm.Expr:
         return tm.cast(tm.float32, image[top + dr, left + dc])

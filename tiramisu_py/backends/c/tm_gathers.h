@@ -274,7 +274,35 @@ TM_SHUFFLE void tm_eight_positions(__m256i row, __m256i column, int64_t columns,
   }
 }
 
-TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256i row, __m256i column, __m256 tap[4]) {
+/* Where the places are, as rows see it that begin at the first of them: at most three rows below it, and at most `most`
+ * elements beside it. Of each row, `width` elements are loaded. */
+typedef struct {
+  int64_t start; /* -1: they are not all in there, or not all of it is in the array */
+  int height;    /* the most rows below the first */
+  __m256i down, right;
+} tm_eight_window;
+
+TM_SHUFFLE tm_eight_window tm_eight_window_around(__m256i row, __m256i column, int64_t rows, int64_t columns, int most,
+                                                  int width) {
+  const int first_row = _mm256_cvtsi256_si32(row), first_column = _mm256_cvtsi256_si32(column);
+  const int last_row = _mm256_extract_epi32(row, 7), last_column = _mm256_extract_epi32(column, 7);
+  const int top = first_row < last_row ? first_row : last_row;
+  const int left = first_column < last_column ? first_column : last_column;
+  const int height = (first_row < last_row ? last_row : first_row) - top;
+  const __m256i down = _mm256_sub_epi32(row, _mm256_set1_epi32(top));
+  const __m256i right = _mm256_sub_epi32(column, _mm256_set1_epi32(left));
+  /* a lane between the first and the last may be above them, below them or beside them: as unsigned numbers, all lie
+   * between 0 and the limits */
+  const __m256i below = _mm256_cmpeq_epi32(_mm256_min_epu32(down, _mm256_set1_epi32(height)), down);
+  const __m256i beside = _mm256_cmpeq_epi32(_mm256_min_epu32(right, _mm256_set1_epi32(most)), right);
+  const bool near = height <= 3 && _mm256_movemask_epi8(_mm256_and_si256(below, beside)) == -1;
+  const int64_t start = top * columns + left;
+  /* the last row of the window begins `height` + 1 rows below `start` */
+  const bool inside = (rows - height - 1) * columns - start >= width;
+  return (tm_eight_window){near && inside ? start : -1, height, down, right};
+}
+
+TM_SHUFFLE void tm_eight_float_pairs(const float *place, int64_t columns, __m256i row, __m256i column, __m256 tap[4]) {
   int64_t position[8] TM_LOCAL;
   tm_eight_positions(row, column, columns, position);
 #pragma GCC unroll 2
@@ -291,14 +319,37 @@ TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256
     tap[2 * k + 1] = _mm256_shuffle_ps(first, second, 0xdd);
   }
 }
+TM_SHUFFLE __m256 tm_floats_of_line(const float *line, __m256i at) {
+  return _mm256_permutevar8x32_ps(_mm256_loadu_ps(line), at);
+}
+TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t rows, int64_t columns, __m256i row, __m256i column,
+                                     __m256 tap[4]) {
+  const tm_eight_window window = tm_eight_window_around(row, column, rows, columns, 7, 9);
+  if (__builtin_expect(window.start < 0, 0)) {
+    tm_eight_float_pairs(place, columns, row, column, tap);
+    return;
+  }
+  const float *line = place + window.start + columns;
+  __m256 left = tm_floats_of_line(line, window.right), right = tm_floats_of_line(line + 1, window.right);
+  tap[0] = tm_floats_of_line(place + window.start, window.right);
+  tap[1] = tm_floats_of_line(place + window.start + 1, window.right);
+  tap[2] = left, tap[3] = right;
+  for (int k = 0; k < window.height; k++) {
+    const __m256 further = _mm256_castsi256_ps(_mm256_cmpgt_epi32(window.down, _mm256_set1_epi32(k)));
+    tap[0] = _mm256_blendv_ps(tap[0], left, further), tap[1] = _mm256_blendv_ps(tap[1], right, further);
+    line += columns;
+    left = tm_floats_of_line(line, window.right), right = tm_floats_of_line(line + 1, window.right);
+    tap[2] = _mm256_blendv_ps(tap[2], left, further), tap[3] = _mm256_blendv_ps(tap[3], right, further);
+  }
+}
 #define TM_NEIGHBOURS_float32x8                                                                    \
-  TM_NEIGHBOURS_BY(float, float32x8, int32x8, float32x8, __m256 tap[4]; (void)rows;                           \
-                   tm_near_eight_floats(place, columns, (__m256i)row, (__m256i)column, tap);       \
+  TM_NEIGHBOURS_BY(float, float32x8, int32x8, float32x8, __m256 tap[4];                                       \
+                   tm_near_eight_floats(place, rows, columns, (__m256i)row, (__m256i)column, tap); \
                    *a = (float32x8)tap[0], *b = (float32x8)tap[1];                                 \
                    *c = (float32x8)tap[2], *d = (float32x8)tap[3];)
 
 /* The two bytes of the upper row and of the lower row, as lanes of 32 bits. */
-TM_SHUFFLE void tm_near_eight_bytes(const uint8_t *place, int64_t rows, int64_t columns, __m256i row, __m256i column,
+TM_SHUFFLE void tm_eight_byte_pairs(const uint8_t *place, int64_t rows, int64_t columns, __m256i row, __m256i column,
                                     __m256i *upper, __m256i *lower) {
 #ifdef TM_GATHERS
   if (__builtin_expect(rows * columns <= INT32_MAX, 1)) {
@@ -322,6 +373,29 @@ TM_SHUFFLE void tm_near_eight_bytes(const uint8_t *place, int64_t rows, int64_t 
     below[lane] = *(const tm_two_bytes *)(place + columns + position[lane]);
   }
   *upper = _mm256_cvtepu16_epi32((__m128i)above), *lower = _mm256_cvtepu16_epi32((__m128i)below);
+}
+/* The lanes' bytes of a row of the window: lanes of 32 bits, of which the upper halves are zero. */
+TM_SHUFFLE __m256i tm_bytes_of_line(const uint8_t *line, __m256i at) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)line)), at);
+}
+TM_SHUFFLE void tm_near_eight_bytes(const uint8_t *place, int64_t rows, int64_t columns, __m256i row, __m256i column,
+                                    __m256i *upper, __m256i *lower) {
+  const tm_eight_window window = tm_eight_window_around(row, column, rows, columns, 14, 16);
+  if (__builtin_expect(window.start < 0, 0)) {
+    tm_eight_byte_pairs(place, rows, columns, row, column, upper, lower);
+    return;
+  }
+  const __m256i both = _mm256_or_si256(window.right, _mm256_slli_epi32(window.right, 8));
+  const __m256i at = _mm256_add_epi32(both, _mm256_set1_epi32((int)0x80800100));
+  const uint8_t *line = place + window.start + columns;
+  __m256i below = tm_bytes_of_line(line, at);
+  *upper = tm_bytes_of_line(place + window.start, at), *lower = below;
+  for (int k = 0; k < window.height; k++) {
+    const __m256i further = _mm256_cmpgt_epi32(window.down, _mm256_set1_epi32(k));
+    *upper = _mm256_blendv_epi8(*upper, below, further);
+    below = tm_bytes_of_line(line += columns, at);
+    *lower = _mm256_blendv_epi8(*lower, below, further);
+  }
 }
 #define TM_NEIGHBOURS_uint8x8                                                                      \
   TM_NEIGHBOURS_BY(uint8_t, uint8x8, int32x8, int32x8, __m256i upper; __m256i lower;               \
