@@ -374,6 +374,10 @@ TM_SHUFFLE void tm_eight_byte_pairs(const uint8_t *place, int64_t rows, int64_t 
   }
   *upper = _mm256_cvtepu16_epi32((__m128i)above), *lower = _mm256_cvtepu16_epi32((__m128i)below);
 }
+TM_SHUFFLE __m256i tm_either(__m256i lane, __m256i other, __m256i takes_other) {
+  const __m256 a = _mm256_castsi256_ps(lane), b = _mm256_castsi256_ps(other);
+  return _mm256_castps_si256(_mm256_blendv_ps(a, b, _mm256_castsi256_ps(takes_other)));
+}
 /* The lanes' bytes of a row of the window: lanes of 32 bits, of which the upper halves are zero. */
 TM_SHUFFLE __m256i tm_bytes_of_line(const uint8_t *line, __m256i at) {
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)line)), at);
@@ -392,9 +396,9 @@ TM_SHUFFLE void tm_near_eight_bytes(const uint8_t *place, int64_t rows, int64_t 
   *upper = tm_bytes_of_line(place + window.start, at), *lower = below;
   for (int k = 0; k < window.height; k++) {
     const __m256i further = _mm256_cmpgt_epi32(window.down, _mm256_set1_epi32(k));
-    *upper = _mm256_blendv_epi8(*upper, below, further);
+    *upper = tm_either(*upper, below, further);
     below = tm_bytes_of_line(line += columns, at);
-    *lower = _mm256_blendv_epi8(*lower, below, further);
+    *lower = tm_either(*lower, below, further);
   }
 }
 #define TM_NEIGHBOURS_uint8x8                                                                      \
