@@ -108,6 +108,26 @@ def test_no_processor_reads_outside_the_array(dtype, target):
     np.testing.assert_array_equal(found["out"], f.evaluate(image, *given))
 
 
+@pytest.mark.parametrize("dtype", [tm.float32, tm.uint8])
+@pytest.mark.parametrize("target", TARGETS)
+def test_turned_either_way_and_mirrored_maps_are_right_on_every_processor(dtype, target):
+    """Eight places lie in one row, in two, three or four, forwards and backwards, or further apart."""
+    flags, register = TARGETS[target]
+    f = warp(dtype)
+    compiled = Compiled(lower(f.program), "-O2", *flags, register=register)
+    size, middle = (40, 64), np.array([32, 20])
+    image = picture(size, dtype)
+    for degrees, scale in ((0, 1.0), (5, 1.0), (-12, 0.9), (21, 1.0), (35, 1.0), (159, 1.0), (-175, 1.9), (90, 1.0)):
+        c, s = scale * np.cos(np.radians(degrees)), scale * np.sin(np.radians(degrees))
+        shift = middle - np.array([[c, s], [-s, c]]) @ middle
+        given = [np.float32(v) for v in (c, s, shift[0], -s, c, shift[1])]
+        names = dict(zip(("a00", "a01", "b0", "a10", "a11", "b1"), given, strict=True))
+        found, wanted = np.empty(size, dtype.numpy), f.evaluate(image, *given)
+        compiled({"H": size[0], "W": size[1]}, image=image, **names, out=found)
+        assert np.count_nonzero(wanted) > 500
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_neighbours_are_one_call_and_what_they_share_is_computed_once():
     text = warp(tm.float32).source()["warp.c"]
     strip = text[text.index("x += 16") : text.index("for (int64_t x = x_end")]
