@@ -48,11 +48,12 @@ def algorithm() -> tm.Function:
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Bands of 32 rows with the two levels above them; coarser levels one after another.
 
-    Rows are combined before columns, so that they are read in whole vectors. Levels of a few pixels are left alone.
+    Rows are combined before columns, so that they are read in whole vectors; of the picture, those of all planes at
+    once, since each is multiplied by the weights. Levels of a few pixels are left alone.
     """
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
-    whole, filled, wide = f["whole"], f["filled0"], f["wide0"]
+    whole, filled, wide, first = f["whole"], f["filled0"], f["wide0"], f["tall1"]
     whole.tile(r, c, 32, lanes, r0, c0, r1, c1)
     whole.reorder(r0, r1, c0, p, c1)
     whole.parallelize(r0).unroll(p)
@@ -64,14 +65,18 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     pairs = [(f[f"{a}{n}"], f[f"{b}{n}"]) for n in range(1, 5) for a, b in (("small", "tall"), ("filled", "wide"))]
     for stage, part in pairs:
         stage.reorder(r, p, c)
-        part.compute_at(stage, p)
+        part.compute_at(stage, r if part.name == first.name else p)
         if stage.name in ("filled1", "filled2"):
             stage.compute_at(whole, r0)
         else:
             stage.parallelize(r)
-    for stage in (filled, wide, *(stage for pair in pairs for stage in pair)):
+    first.split(c, lanes, c0, c1, origin=-1)
+    first.reorder(r, c0, p, c1)
+    first.unroll(p)
+    first.vectorize(c1, lanes, remainder="mask")
+    for stage in (filled, wide, *(stage for pair in pairs for stage in pair if stage.name != first.name)):
         stage.vectorize(c, lanes, remainder="mask")
-    f["tall1"].prefetch(f["rgba"], c, 256)
+    first.prefetch(f["rgba"], c0, 256 // lanes)
     filled.prefetch(f["rgba"], c, 256)
     return f
 

@@ -51,12 +51,12 @@ def scheduled(cpu: tm.Target | None = None, radius: int = RADIUS, width: int = 2
     out.vectorize(c1, lanes, remainder="mask")
     for h in sorted(set(heights(radius))):
         f[f"column_{h}"].compute_at(out, r)
-        f[f"column_{h}"].vectorize(c, lanes, remainder="mask")
+        f[f"column_{h}"].vectorize(c, lanes, remainder="pad")
     for log in reversed(range((2 * max(heights(radius)) + 1).bit_length())):
         rows = f[f"rows_{1 << log}"]
         rows.compute_at(out, r)
         rows.slide(r, r)
-        rows.vectorize(c, lanes, remainder="mask")
+        rows.vectorize(c, lanes, remainder="pad" if log else "mask")
     return f
 
 
