@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.recipes.frames import frames_of
 
 N, E, R, D = tm.params("N E R D")
 r, p, k, d, n, h = tm.iters("r p k d n h")
@@ -106,6 +107,15 @@ def test_rows_are_loaded_once_for_all_columns(sizes: dict[str, int]) -> None:
         # A row is one line of memory. Without sharing both warps of 64 columns ask for each of its elements.
         requests = drawn.traffic["x"].requests
         assert requests >= 100 * 2 * 32 if sizes else requests <= 110
+
+
+@pytest.mark.parametrize("architecture", [80, 90])
+@pytest.mark.parametrize("width", [16, 64])
+def test_no_register_is_spilled(width: int, architecture: int) -> None:
+    f, _, out = messages(width, 64)
+    assert "minimum_blocks=4" in tm.recipes.typed_matmul(out, on=tm.gpu())
+    f.derive_transfers()
+    assert frames_of(f, architecture) == {("0", "0", "0")}
 
 
 @pytest.mark.parametrize("recipe", [tm.recipes.typed_matmul, tm.recipes.traversal])

@@ -23,6 +23,8 @@ MOST_VECTORS = 4
 MOST_ROWS = 8
 #: Threads of a block on a GPU.
 THREADS = 256
+#: Threads of a multiprocessor at a time that a kernel asks for: each may have 64 registers, so that none is spilled.
+RESIDENT = 1024
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class TypedGpuSizes:
     """The sizes of a schedule on a GPU.
 
     A block has a `tile` of positions and a number of `columns`, of which each thread has `coarsen` positions;
-    `minimum_blocks` are to be resident at a time, 0 where the compiler chooses. Rows of X are gathered into shared
-    memory where a block has at most so many bytes of them, `shared`.
+    `minimum_blocks` are to be resident at a time, 0 where the compiler chooses; by default so many that 1,024 threads
+    are. Rows of X are gathered into shared memory where a block has at most so many bytes of them, `shared`.
     """
 
     tile: int
@@ -294,7 +296,8 @@ def _on_gpu(recipe: Recipe, form: _Form, on: GpuThreads, given: Mapping[str, int
     for stage in (sums.init, sums.update):
         stage.unroll(p)
     reader.unroll(own)
-    resident = plan.minimum_blocks or None
-    reader.tag_gpu(blocks, [thread, d], stream=on.stream, device=on.device, minimum_blocks=resident)
+    threads = plan.tile // plan.coarsen * plan.columns
+    resident = plan.minimum_blocks if "minimum_blocks" in given else max(RESIDENT // threads, 1)
+    reader.tag_gpu(blocks, [thread, d], stream=on.stream, device=on.device, minimum_blocks=resident or None)
     gathered = [] if fetched is None else [fetched.placed(reader, blocks[-1], plan.tile // plan.coarsen, plan.columns)]
     return [f"tiles in runs of {form.run}", f"{p} and {form.column} on threads", *gathered]

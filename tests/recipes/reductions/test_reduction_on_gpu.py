@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.recipes.frames import frames_of
 from tests.recipes.texts import commands
 from tests.selection import covering
 from tiramisu_py.errors import ArgumentError
@@ -142,11 +143,8 @@ def test_four_floats_are_one_load_and_nothing_is_divided_or_spilled(form: str, a
     f.derive_transfers()
     text = f.source()["reduced.cu"]
     assert len(re.findall(r"tm_load(?:_apart)?<4>\(", text)) == (form in WIDE) and "tm_atomic" not in text
-    flags = ("-std=c++17", "--fmad=false", "-Xptxas", "-v")
-    _, words = compiler.compile("reduced.cu", f.source(), Architecture(architecture), flags)
-    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", words)
-    assert set(frames) == {("0", "0", "0")}
-    ptx, _ = compiler.compile("reduced.cu", f.source(), Architecture(architecture, virtual=True), flags[:1])
+    assert frames_of(f, architecture) == {("0", "0", "0")}
+    ptx, _ = compiler.compile("reduced.cu", f.source(), Architecture(architecture, virtual=True), ("-std=c++17",))
     code = ptx.decode()
     assert bool(re.search(r"ld\.global(\.nc)?\.v4", code)) == (form in WIDE)
     assert not re.search(r"\b(div|rem)\.|\bcall\b", code)
