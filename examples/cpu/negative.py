@@ -32,7 +32,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     cpu = cpu or tm.target()
     f, inverse, brighter = algorithm()
     for stage in (inverse, brighter):
-        stage.split(i, 64000, i0, i1)
+        stage.split(i, 500 * LINE, i0, i1)
         stage.parallelize(i0)
         stage.store_nontemporal()
         if cpu.lanes(tm.uint8) == LINE:

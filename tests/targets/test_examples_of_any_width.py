@@ -28,48 +28,51 @@ ELSEWHERE = {"forms", "ranks", "several_gpus", "subgraphs"}
 VECTORS = {"x": 16, "y": 32, "z": 64}
 #: Rows of sparse matrices are short: their vectors have 8 lanes at most. negative crosses no cache lines.
 NARROWER = {("spmv", "x86-64-v4"): 32, ("negative", "x86-64-v3"): 16}
-#: How many vectors a loop may have on the stack, with 16, 32 and 64 bytes, where it is not none; gcc 12's.
+#: How many vectors a loop may have on the stack, with 16, 32 and 64 bytes, where it is not none; gcc 12's. Those of
+#: negative are in branches for the last bytes.
 ON_STACK = {
     "adi": (8, 8, 8),
     "batched": (10, 0, 0),
     "blur": (12, 6, 0),
+    "byte_tiles": (119, 119, 8),
     "cholesky": (2, 12, 28),
     "convolution": (2, 0, 0),
     "convolution_nchw": (7, 3, 4),
     "correlation": (1, 0, 0),
-    "depthwise": (16, 21, 30),
-    "deriche": (1, 9, 2),
+    "depthwise": (19, 11, 31),
+    "deriche": (1, 0, 0),
     "doitgen": (0, 1, 0),
     "durbin": (0, 0, 9),
     "edge": (42, 42, 16),
     "gauss": (19, 0, 0),
-    "gemm": (4, 4, 4),
+    "gemm": (2, 2, 2),
     "grey": (16, 0, 0),
     "int8_product": (119, 119, 8),
-    "lu": (2, 2, 158),
-    "ludcmp": (2, 2, 158),
-    "matmul": (2, 2, 2),
-    "negative": (50, 52, 0),
-    "nussinov": (41, 4, 6),
+    "lu": (2, 12, 158),
+    "ludcmp": (2, 12, 158),
+    "matmul": (2, 0, 0),
+    "negative": (48, 48, 0),
+    "nussinov": (41, 4, 12),
     "online_softmax": (77, 40, 0),
     "several_values": (63, 24, 8),
     "softmax": (16, 16, 0),
-    "sparse/convolution": (0, 5, 0),
-    "symm": (4, 4, 4),
-    "syr2k": (2, 2, 2),
-    "three_mm": (2, 2, 2),
-    "trmm": (2, 2, 2),
-    "two_mm": (4, 4, 4),
+    "symm": (2, 2, 2),
+    "three_mm": (4, 0, 0),
+    "two_mm": (4, 2, 2),
     "warp": (8, 8, 1),
 }
-#: Of the apps, whose other loops have not been counted, in the loop with the most whole vectors.
+#: Of the apps, whose other loops have not been counted, in the loop with the most whole vectors. What local_laplacian,
+#: lens_blur and bilateral_grid have there are constants, and places of gathers that are loaded one by one.
 IN_HOTTEST_LOOP = {
-    "bilateral_grid": (47, 53, 0),
-    "camera_pipe": (157, 211, 0),
-    "conv_layer": (2, 0, 0),
-    "harris": (0, 1, 0),
-    "hist": (21, 29, 0),
-    "iir_blur": (0, 0, 0),
+    "bilateral_grid": (8, 9, 0),
+    "camera_pipe": (166, 183, 0),
+    "hist": (17, 23, 0),
+    "interpolate": (0, 104, 0),
+    "lens_blur": (58, 28, 6),
+    "local_laplacian": (60, 57, 0),
+    "max_filter": (58, 36, 0),
+    "nl_means": (172, 171, 0),
+    "unsharp": (3, 0, 0),
 }
 
 
@@ -114,6 +117,6 @@ def test_an_example_uses_the_vectors_and_the_registers_that_there_are(folder: st
     if folder != "apps":
         known_here = ON_STACK.get(f"{folder}/{name}" if folder == "sparse" else name, (0, 0, 0))
         assert max((len(each.spilled()) for each in loops), default=0) <= known_here[place]
-    elif name in IN_HOTTEST_LOOP:
+    else:
         hot = max((each for each in loops if not each.is_masked), key=lambda each: len(each.whole(size)))
-        assert len(hot.spilled()) <= IN_HOTTEST_LOOP[name][place]
+        assert len(hot.spilled()) <= IN_HOTTEST_LOOP.get(name, (0, 0, 0))[place]

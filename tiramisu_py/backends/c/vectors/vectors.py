@@ -312,11 +312,11 @@ class Vectors:
     def _gather(self, dtype: DType, index: Expr) -> tuple[str, Code]:
         """The macro for indices in a vector, and these; 32 bits or fewer are not widened to 64."""
         instruction = self.types.gather(dtype, self.lanes)
-        if instruction is None:
-            return "TM_GATHER", self(index)
         narrow = index.operand if isinstance(index, Cast) else index
         if _fits_32_bits(narrow.dtype):
-            return instruction, self(operand(narrow, int32))
+            return instruction or "TM_GATHER", self(operand(narrow, int32))
+        if instruction is None:
+            return "TM_GATHER", self(index)
         return instruction.replace("_GATHER_", "_GATHER_AT_"), self(operand(index, int64))
 
     def _alternating(self, e: Load) -> Code | None:
