@@ -87,7 +87,11 @@ class _Pipeline:
     @property
     def fits(self) -> bool:
         """Whether the planes that two steps use are in the cache together; rows always are."""
-        return len(self.statements[0].loops) == 3 or self._planes(2) * PLANE * self._element <= self.problem.cpu.second
+        return len(self.statements[0].loops) == 3 or self._bytes(2) <= self.problem.cpu.second
+
+    def _bytes(self, steps: int) -> int:
+        """The bytes of the planes that a block of steps uses."""
+        return self._planes(steps) * PLANE * self._element
 
     def _planes(self, steps: int) -> int:
         """How many planes a block of steps uses: those between its first and its last step, and their neighbours."""
@@ -105,10 +109,14 @@ class _Pipeline:
         return max(self.problem.computation(each).dtype.bytes for each in self.names)
 
     def _steps(self) -> int:
-        """How many steps: what they use of rows or planes fills half of the second cache."""
-        size = ROW if len(self.statements[0].loops) == 3 else PLANE
+        """How many steps: what they use of rows fills half of the second cache; of planes it is twice as large as that
+        cache, and so half in the next one.
+        """
+        if len(self.statements[0].loops) > 3:
+            near = [steps for steps in (4, 8, MOST_STEPS) if self._bytes(steps) <= 2 * self.problem.cpu.second]
+            return max([2, *near])
         levels = max(2, len(self.names))
-        most = self.problem.cpu.second // (2 * size * self._element * levels)
+        most = self.problem.cpu.second // (2 * ROW * self._element * levels)
         return max(2, min(MOST_STEPS, 1 << max(most.bit_length() - 1, 0)))
 
     def _in_turn(self, function: Function) -> None:
