@@ -45,6 +45,7 @@ TESTS = (
     ("pointers chosen for the read-only cache: none", "test_pointer_choices.py", "test_"),
     ("instructions, by hand", "test_instructions.py", "test_"),
     ("memory: what is refused, and what is not", "test_memory.py", "test_"),
+    ("sectors that warps touch, beside NumPy", "test_sectors.py", "test_"),
     ("threads, barriers and warps: likewise", "test_threads.py", "test_"),
     ("streams and waits: likewise", "test_streams.py", "test_"),
     ("mutations: a fence, barrier or wait less, an instruction changed", "test_mutations.py", "test_"),

@@ -192,7 +192,8 @@ def main() -> None:
             text = "\n\n".join(
                 [versions(["numpy", "torch", "torch_geometric"]), rules, *about, made(Tables(asked, threads))]
             )
-            report_part("graphs", "Graphs", f"{heading}{number}", text, asked.save, _command(asked, name, threads))
+            own = f": {asked.models.replace(',', ', ')}" if asked.models else ""
+            report_part("graphs", "Graphs", f"{heading}{number}{own}", text, asked.save, _command(asked, name, threads))
 
 
 def _command(asked: argparse.Namespace, name: str, threads: int) -> str:

@@ -36,8 +36,9 @@ void log_launch(const Options &options, const Launch &launch) {
   if (options.log.empty()) return;
   FILE *file = fopen(options.log.c_str(), "a");
   if (file == nullptr) return;
-  fprintf(file, "%s grid %u %u %u block %u %u %u instructions %llu\n", launch.function->name.c_str(), launch.grid[0], launch.grid[1],
-          launch.grid[2], launch.block[0], launch.block[1], launch.block[2], (unsigned long long)launch.steps);
+  fprintf(file, "%s grid %u %u %u block %u %u %u instructions %llu sectors %llu %llu\n", launch.function->name.c_str(), launch.grid[0], launch.grid[1],
+          launch.grid[2], launch.block[0], launch.block[1], launch.block[2], (unsigned long long)launch.steps, (unsigned long long)launch.sectors_read,
+          (unsigned long long)launch.sectors_written);
   fclose(file);
 }
 
@@ -138,6 +139,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
     launch->chance.seed(of.options.seed * 1'000'003 + of.launches++);
     launch->plan = drawn(of.options, launch->chance);
     launch->most_steps = of.options.steps;
+    launch->counts_sectors = !of.options.log.empty();
     if (u64(gx) * gy * gz == 1) launch->plan.old = 0; /* there is nobody else */
     const int device = current_device();
     of.streams.put(stream_of(stream), [&of, launch, device] { do_launch(of, *launch, device); });

@@ -1,7 +1,11 @@
 /* A launch of a kernel: its blocks and threads, as they are while it runs. */
 #pragma once
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "held_stores.h"
@@ -59,6 +63,20 @@ struct Thread {
 
 enum class Byte : u8 { between, padding, unwritten, written };
 
+/* Sectors of 32 bytes of global memory that the warps of a block touch: the k-th time that its lanes come to an instruction
+   is taken as one access of the warp. There is no cache. */
+struct Sectors {
+  static constexpr u64 BYTES = 32;
+  std::map<std::pair<u32, const Instruction *>, u64> visits; /* of a thread to an instruction */
+  std::set<std::tuple<u32, const Instruction *, u64, u64>> read, written; /* warp, instruction, visit, sector */
+
+  void touch(const Thread &thread, u64 address, int bytes, bool writes) {
+    const u64 visit = visits[{thread.number, &thread.at()}]++;
+    for (u64 sector = address / BYTES; sector <= (address + u64(bytes) - 1) / BYTES; sector++)
+      (writes ? written : read).insert({thread.number / WARP, &thread.at(), visit, sector});
+  }
+};
+
 struct Block {
   Launch *launch = nullptr;
   u32 place[3] = {0, 0, 0};
@@ -72,6 +90,7 @@ struct Block {
   std::unordered_map<u64, u64> seen;      /* of granules: the time of the newest value that it has seen */
   size_t last_region = 0;
   u32 asleep = 0;                         /* so many turns does it miss */
+  Sectors sectors;
 };
 
 /* How a launch runs, drawn by a seed. */
@@ -97,6 +116,8 @@ struct Launch {
   OldValues old_values;
   std::vector<HeldStores> left; /* stores of blocks that have ended; none is empty */
   u64 steps = 0, most_steps = 0;
+  bool counts_sectors = false;
+  u64 sectors_read = 0, sectors_written = 0;
 
   bool percent(int chances) { return chances > 0 && int(chance() % 100) < chances; }
   bool thousandth(int chances) { return chances > 0 && int(chance() % 1000) < chances; }

@@ -127,6 +127,7 @@ void read_global(Thread &thread, const Region &region, u64 address, char *into, 
 void load_global(Thread &thread, const Instruction &by, u64 address, char *into, int bytes) {
   Block &block = *thread.block;
   const Region &region = region_of(thread, address, bytes, "reads");
+  if (block.launch->counts_sectors) block.sectors.touch(thread, address, bytes, false);
   if (by.through_constant_cache) mark(thread, region, address, bytes, READ_ONLY);
   read_global(thread, region, address, into, bytes, by.is_strong);
   if (!block.held.empty()) block.held.overlay(address, into, bytes);
@@ -144,6 +145,7 @@ void store_global(Thread &thread, const Instruction &by, u64 address, const void
   Block &block = *thread.block;
   Launch &launch = *block.launch;
   const Region &region = region_of(thread, address, bytes, "writes");
+  if (launch.counts_sectors) block.sectors.touch(thread, address, bytes, true);
   mark(thread, region, address, bytes, WRITTEN);
   if (!by.is_strong && launch.percent(launch.plan.held)) {
     thread.held_global.put(address, from, bytes);
@@ -267,6 +269,7 @@ char *atomic_place(Thread &thread, Space space, u64 address, int bytes) {
     return block.shared.data() + address;
   }
   if (space != Space::global) refuse(thread, "an atomic operation in the memory of one thread");
+  if (block.launch->counts_sectors) block.sectors.touch(thread, address, bytes, true);
   mark(thread, region_of(thread, address, bytes, "changes"), address, bytes, WRITTEN);
   settle_global(thread, address, bytes);
   note_old(*block.launch, &block, address & ~u64(7));
@@ -301,6 +304,8 @@ void let_go(Block &block) {
 /* The end of a block brings nothing to others. */
 void block_ended(Block &block) {
   for (Thread &thread : block.threads) fence(thread, Scope::block);
+  block.launch->sectors_read += block.sectors.read.size();
+  block.launch->sectors_written += block.sectors.written.size();
   if (!block.held.empty()) block.launch->left.push_back(std::move(block.held));
 }
 

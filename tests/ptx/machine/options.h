@@ -16,7 +16,7 @@ struct Options {
   s64 slice = -1, blocks = -1, held = -1, released = -1, old = -1, late = -1;
   u64 steps = 500'000'000;  /* instructions of a launch, at most */
   std::string streams;
-  std::string log;           /* a file that gets a line for each launch */
+  std::string log;           /* a file that gets a line for each launch: its instructions, and sectors of global memory read and written */
 };
 
 /* Throws `Finding` for a word that is not known. */
