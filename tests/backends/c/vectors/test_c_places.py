@@ -28,7 +28,7 @@ def lookup(lanes: int = 16) -> tm.Function:
     low = tm.clip(tm.cast(tm.int32, light[y, x]), 0, H - 2)
     near = tm.clip(tm.cast(tm.int32, light[y, x]), 1, W + 1)
     cells = table[low, 1, x // 8] + 2 * table[low + 1, 2, x // 8 + 1] - table[low + 1, 0, x // 8 + 2]
-    out = f.computation("out", {y: H, x: W}, cells * line[near - 1] + line[near + 2])
+    out = f.computation("out", {y: H, x: W}, cells * line[tm.cast(tm.int64, near) - 1] + line[near + 2])
     f.outputs(out)
     out.vectorize(x, lanes, remainder="mask")
     return f
