@@ -8,9 +8,8 @@ from story import Arguments, tell
 import tiramisu_py as tm
 
 (N,) = tm.params("N")
-i, i0, i1, line, part, byte = tm.iters("i i0 i1 line part byte")
+i, i0, i1 = tm.iters("i i0 i1")
 LINE = 64  # bytes of a cache line: results are stored line by line
-PART = 16  # bytes that lie in one cache line in arrays of any alignment that memory allocators give
 
 
 def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
@@ -24,28 +23,18 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
     return f, inverse, brighter
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+def scheduled() -> tm.Function:
     """A cache line at a time, both results in one loop; large pictures are written with non-temporal stores.
 
-    Where a vector of `cpu` is no whole line, vectors are so small that none crosses from one line into the next.
+    Where a vector is no whole line, a line is several, side by side.
     """
-    cpu = cpu or tm.target()
     f, inverse, brighter = algorithm()
     for stage in (inverse, brighter):
         stage.split(i, 500 * LINE, i0, i1)
         stage.parallelize(i0)
+        stage.vectorize(i1, LINE, remainder="mask")
         stage.store_nontemporal()
-        if cpu.lanes(tm.uint8) == LINE:
-            stage.vectorize(i1, LINE, remainder="mask")
-            continue
-        stage.split(i1, LINE, line, i1).split(i1, PART, part, byte)
-        stage.unroll(part)
-        stage.vectorize(byte, PART, remainder="mask")
-    if cpu.lanes(tm.uint8) == LINE:
-        brighter.after(inverse, i1)
-    else:
-        brighter.after(inverse, line)
-        inverse.prefetch(f["image"], line, 16)
+    brighter.after(inverse, i1)
     return f
 
 

@@ -39,11 +39,6 @@ class Allowed:
 _AVX512 = (ICELAKE, SAPPHIRE, SKYLAKE, CLANG)
 _WARPS = ("warp", "warp-uint8")
 ALLOWED = [
-    Allowed(("negative",), (ZEN,), r".*%xmm\d+.*", "no vector holds a cache line: vectors of 16 bytes cross none"),
-    Allowed(
-        ("negative",), (ZEN, NEOVERSE), r".*\((%rsp|%rbp)\).*|(ld|st)[pr] q\d+, .*\[sp, \d+\]",
-        "the last bytes of a row are copied there, in a branch that whole vectors do not take", spilled=True,
-    ),
     Allowed(
         STORIES, (*_AVX512, ZEN), r"vmovnt(dq|p[sd]) %xmm\d+, .*|vextract[if](128|32x4|64x2) .*",
         "stores past the caches, where arrays begin at a multiple of 16 bytes alone: each vector goes in its parts",

@@ -15,7 +15,7 @@ from benchmarks.machine_code import compiled_loops as compiled
 from benchmarks.machine_code import mca
 from benchmarks.machine_code import page as pages
 from tests.folders import modules_of
-from tests.targets.hot_loops import ICELAKE, NEOVERSE, Instruction, Processor, innermost_loops, lowered
+from tests.targets.hot_loops import ICELAKE, NEOVERSE, ZEN, Instruction, Processor, innermost_loops, lowered
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ICE_LAKE = mca.Model("x86_64", "icelake-server")
@@ -184,9 +184,27 @@ def test_points_are_the_lanes_of_a_vector_in_all_rows_of_an_iteration(rows: int,
     assert (done.points, done.stored) == (16 * rows, 4 * 16 * rows)
 
 
-def test_a_point_has_an_element_of_every_result() -> None:
-    done = compiled.work(lowered("negative", ICELAKE))
+@pytest.mark.parametrize("processor", [ICELAKE, ZEN], ids=str)
+def test_a_point_has_an_element_of_every_result(processor: Processor) -> None:
+    done = compiled.work(lowered("negative", processor))
     assert (done.points, done.stored) == (64, 128)
+
+
+def test_a_program_with_no_loop_of_whole_vectors_is_named() -> None:
+    """Each vector of a tile has a mask of its own, since no loop of whole tiles is cut off."""
+    (size,) = tm.params("N")
+    i, i0, i1, line, part, byte = tm.iters("i i0 i1 line part byte")
+    f = tm.Function("masked", params=[size])
+    out = f.computation("out", {i: size}, 255 - f.input("given", tm.uint8, [size])[i])
+    more = f.computation("more", {i: size}, out[i] >> 1)
+    f.outputs(out, more)
+    for stage in (out, more):
+        stage.split(i, 64000, i0, i1).split(i1, 64, line, i1).split(i1, 16, part, byte)
+        stage.unroll(part)
+        stage.vectorize(byte, 16, remainder="mask")
+    more.after(out, line)
+    with pytest.raises(SystemExit, match="masked: no loop of whole vectors"):
+        compiled.work(f.show("lowered", 32))
 
 
 @pytest.mark.parametrize(("processor", "rows"), [(ICELAKE, 8), (NEOVERSE, 6)], ids=str)

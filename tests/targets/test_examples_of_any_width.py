@@ -26,10 +26,9 @@ FOLDERS = ("cpu", "apps", "linear", "reductions", "polybench", "sparse")
 #: Schedules with a processor of their own, or none: for ranks and GPUs.
 ELSEWHERE = {"forms", "ranks", "several_gpus", "subgraphs"}
 VECTORS = {"x": 16, "y": 32, "z": 64}
-#: Rows of sparse matrices are short: their vectors have 8 lanes at most. negative crosses no cache lines.
-NARROWER = {("spmv", "x86-64-v4"): 32, ("negative", "x86-64-v3"): 16}
-#: How many vectors a loop may have on the stack, with 16, 32 and 64 bytes, where it is not none; gcc 12's. Those of
-#: negative are in branches for the last bytes.
+#: Rows of sparse matrices are short: their vectors have 8 lanes at most.
+NARROWER = {("spmv", "x86-64-v4"): 32}
+#: How many vectors a loop may have on the stack, with 16, 32 and 64 bytes, where it is not none; gcc 12's.
 ON_STACK = {
     "adi": (8, 8, 8),
     "batched": (10, 0, 0),
@@ -51,7 +50,6 @@ ON_STACK = {
     "lu": (2, 12, 158),
     "ludcmp": (2, 12, 158),
     "matmul": (2, 0, 0),
-    "negative": (48, 48, 0),
     "nussinov": (41, 4, 12),
     "online_softmax": (77, 40, 0),
     "several_values": (63, 24, 8),

@@ -83,6 +83,8 @@ def work(function: LoopFunction) -> Work:
     A point is an element of every result: vectors of 16 lanes in 8 rows at a time are 128 points.
     """
     found = [_work(each) for each in walk(function.body) if isinstance(each, For) and _is_whole(each.body)]
+    if not found:
+        raise SystemExit(f"{function.name}: no loop of whole vectors: all of its loops have loops or masks inside")
     return max(found, key=lambda each: each.size if each.points > 1 else 0)
 
 

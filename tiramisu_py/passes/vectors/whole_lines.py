@@ -68,17 +68,25 @@ class StoredRun:
 
 
 def side_by_side(loop: For) -> tuple[Store, ...]:
-    """The stores past the caches of each iteration, if they are one run and the next iteration stores behind it."""
+    """The stores past the caches of each iteration, if they fill cache lines one after another wherever these begin.
+
+    They are one run, or two runs of whole lines, and the next iteration stores behind each.
+    """
     places = _places(list(_own_stores(loop.body)))
-    if len(places) != 1:
-        return ()
-    first = places[0].stores[0]
+    alone = len(places) == 1 or (len(places) == 2 and all(each.bytes % LINE == 0 for each in places))
+    goes_on = alone and all(_goes_on(each, loop) for each in places)
+    return tuple(store for each in places for store in each.stores) if goes_on else ()
+
+
+def _goes_on(place: StoredRun, loop: For) -> bool:
+    """Whether each iteration stores a run right behind that of the iteration before."""
+    first = place.stores[0]
     *rows, last = first.indices
     assert isinstance(last, Ramp)
     steps = [factor for atom, factor in linear(last.base).terms.values() if loop.variable in iterators(atom)]
-    along = steps == [places[0].bytes // first.value.dtype.bytes // loop.step]
-    whole = places[0].bytes % (first.value.dtype.bytes * loop.step) == 0
-    return places[0].stores if along and whole and not any(loop.variable in iterators(row) for row in rows) else ()
+    size = first.value.dtype.bytes
+    along = steps == [place.bytes // size // loop.step]
+    return along and place.bytes % (size * loop.step) == 0 and not any(loop.variable in iterators(row) for row in rows)
 
 
 def _own_stores(node: Node) -> Iterator[Store]:
