@@ -195,6 +195,33 @@ def test_other_values_are_not_compact() -> None:
         some.compact(f["src"][p], name="pairs")
 
 
+@pytest.mark.parametrize("command", ["compact", "compact in runs", "gather"])
+def test_arithmetic_of_an_index_stays_as_it_was_written(command: str) -> None:
+    """Sizes beside an index of 32 bits are taken to fit, as before: no conversion is written that may wrap around."""
+    f = tm.Function("arithmetic", params=[N, E, R], assume="N >= 1")
+    src, w = f.input("src", tm.int32, [E], values=(0, N)), f.input("w", tm.float32, [N])
+    types = f.segments("types", R, of=E)
+    read = w[tm.minimum(src[p] + 1, N - 1)] + w[N - 1 - src[p]]
+    if command == "gather":
+        out = f.scatter("out", {n: N}, over={p: E}, at=[src[p]], op=tm.sum, expr=read)
+    else:
+        msg = f.computation("msg", {r: R, p: types[r]} if "runs" in command else {p: E}, read)
+        out = f.computation("out", {p: E}, 2 * (msg[types.of(p), p] if "runs" in command else msg[p]))
+    f.outputs(out)
+    given = {"types": BEGIN, "src": SRC, "w": H[:, 0].copy()}
+    right = f.evaluate(**given)
+    assert f.check().ok
+    if command == "gather":
+        out.gather(f.inverse("into", src))
+    else:
+        msg.compact(src[p], *([r] if "runs" in command else []), name="pairs")
+    assert f.check().bits == "bits preserved"
+    given |= {"into": tm.inverse(SRC, 5)} if command == "gather" else {}
+    given |= {"pairs": tm.distinct(SRC)} if command == "compact" else {}
+    given |= {"pairs": PAIRS} if command == "compact in runs" else {}
+    np.testing.assert_array_equal(f.compile()(**given), right)
+
+
 def test_compact_values_are_proven_equal_by_their_keys() -> None:
     f, msg, *_ = by_edge()
     before = f.copy()

@@ -110,6 +110,53 @@ def test_positions_beyond_all_runs_are_refused() -> None:
         more.in_runs(g.segments("types", R, of=E, at=etype))
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda etype: tm.cast(tm.int64, etype[p]),
+        lambda etype: etype[tm.cast(tm.int64, p)],
+        lambda etype: etype[tm.cast(tm.int32, p)],
+        lambda etype: tm.minimum(etype[p] + 1, R - 1),
+        lambda etype: tm.minimum(tm.cast(tm.int64, etype[p]) + 1, R - 1),
+        lambda etype: R - 1 - etype[p],
+        lambda etype: tm.select(etype[p] > 1, etype[p] - 1, etype[p]),
+    ],
+    ids=["int64", "of int64", "of int32", "next", "next of int64", "from the end", "chosen"],
+)
+def test_conversions_and_arithmetic_of_the_run_are_as_they_were(number: Callable[[Any], Any]) -> None:
+    """What is proven of values by position is proven of them by runs, and the values are the same."""
+    f = tm.Function("converted", params=[E, R], assume="1 <= E <= 1000 and R >= 1")
+    etype, w = f.input("etype", tm.int32, [E], values=(0, R)), f.input("w", tm.float64, [R])
+    msg = f.computation("msg", {p: E}, w[number(etype)] + etype[p])
+    f.outputs(f.computation("out", {p: E}, 2.0 * msg[p]))
+    given = {"etype": np.repeat(np.arange(4), [3, 0, 4, 2]).astype(np.int32), "w": DRAW.standard_normal(4)}
+    assert f.check().ok
+    right = f.evaluate(**given)
+    msg.in_runs(f.segments("types", R, of=E, at=etype), r)
+    given["types"] = np.array([0, 3, 3, 7, 9], np.int32)
+    assert f.check().bits == "bits preserved"
+    np.testing.assert_array_equal(f.compile()(**given), right)
+
+
+def test_a_position_that_a_conversion_may_change_is_no_position() -> None:
+    f = tm.Function("wrapped", params=[E, R], assume="300 <= E and R >= 1")
+    etype = f.input("etype", tm.int32, [E], values=(0, R))
+    msg = f.computation("msg", {p: 300}, tm.cast(tm.float64, etype[tm.cast(tm.uint8, p)]))
+    f.outputs(f.computation("out", {p: 300}, msg[p]))
+    with pytest.raises(tm.CommandError, match=r"msg does not read etype\[p\]"):
+        msg.in_runs(f.segments("types", R, of=E, at=etype))
+
+
+def test_integers_that_are_read_as_indices_keep_what_is_known_of_them() -> None:
+    f = tm.Function("places", params=[E, R], assume="R >= 1")
+    etype, w = f.input("etype", tm.int32, [E], values=(0, R)), f.input("w", tm.float64, [R])
+    place = f.computation("place", {p: E}, tm.maximum(etype[p] - 1, 0))
+    f.outputs(f.computation("out", {p: E}, w[place[p]]))
+    place.in_runs(f.segments("types", R, of=E, at=etype))
+    given = {"etype": np.array([0, 2, 2], np.int32), "types": np.array([0, 1, 1, 3], np.int32), "w": np.arange(3.0)}
+    np.testing.assert_array_equal(f.compile()(**given), [0.0, 1.0, 1.0])
+
+
 def test_gradients_of_values_in_runs_are_those_of_positions() -> None:
     given, right = arguments([3, 0, 12, 2])
     found = []

@@ -158,8 +158,8 @@ def _by_combination(algorithm: Algorithm, whole: Computation, keys: Keys, about:
     if keys.row:
         declared, row = algorithm.inputs[about.columns[-1]], Iter(keys.row)
         first, last = (Access(declared.name, (i,), declared.dtype, algorithm.owner) for i in (row, row + 1))
-        bounds = [first <= at, at < last]
-    return replace(whole, expr=typed(rewrite(whole.expr, column)), guards=tuple(map(typed, (*bounds, *kept))))
+        bounds = [typed(first <= at), typed(at < last)]
+    return replace(whole, expr=rewrite(whole.expr, column), guards=(*bounds, *kept))
 
 
 def _bounds_run(condition: Expr, keys: Keys) -> bool:

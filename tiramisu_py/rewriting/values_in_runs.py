@@ -19,10 +19,11 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.declare.run_numbers import known_numbers, less_one
-from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.expressions import Access, Cast, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, rewrite
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.records import dataclass
 
@@ -37,19 +38,20 @@ def valued_in_runs(
             f"{start.name} has no input with the run of each position: declare "
             f'{start.name} = f.segments("{start.name}", .., of=.., at=..)'
         )
-    form = _RunForm(whole, start, numbers, _position(whole, numbers), row)
+    points = whole.points.intersect_params(algorithm.context.params())
+    form = _RunForm(whole, points, start, numbers, _position(whole, points, numbers), row)
     changed = form.changed(algorithm)
     made = algorithm.with_rewritten(lambda c: changed if c.name == whole.name else form.rewritten_in(c), ())
     return made, form.at_runs
 
 
-def _position(whole: Computation, numbers: Input) -> str:
+def _position(whole: Computation, points: isl.Set, numbers: Input) -> str:
     """The iterator at which values read the run that they are in; raises `CommandError`."""
     if whole.stage is not None or whole.group or whole.shape is not None or whole.run_of or whole.name in whole.sources:
         what = "a call over whole arrays, declared in a group or with shape=, or reads values of its own"
         raise CommandError(f"{whole.name} is {what}: it stays as it is")
     read = [each for e in (whole.expr, *whole.guards) for each in accesses(e) if each.source == numbers.name]
-    found = {str(index) for each in read for index in map(narrowest, each.indices) if isinstance(index, Iter)}
+    found = {_iterator(each.indices[0], whole, points) for each in read}
     own = [name for name in whole.iterators if name in found]
     if len(own) != 1:
         at = f"{numbers.name}[{whole.iterators[0] if whole.iterators else '..'}]"
@@ -57,11 +59,34 @@ def _position(whole: Computation, numbers: Input) -> str:
     return own[0]
 
 
+def _iterator(index: Expr, whole: Computation, points: isl.Set) -> str | None:
+    """The iterator that an index is, under conversions that keep its values at the points; None for other indices."""
+    index = narrowest(index)
+    while isinstance(index, Cast) and _keeps(index, whole, points):
+        index = narrowest(index.operand)
+    return index.name if isinstance(index, Iter) else None
+
+
+def _keeps(conversion: Cast, whole: Computation, points: isl.Set) -> bool:
+    """Whether an integer type has all values of what is converted to it."""
+    dims = dict(zip(whole.point_iterators, sets.variables(points.get_space()), strict=True))
+    try:
+        number = Affine(points.get_space(), dims).value(conversion.operand)
+    except NotAffine:
+        return False
+    low, high = sets.most(number.neg(), points), sets.most(number, points)
+    if low is None or high is None or not conversion.dtype.is_integer:
+        return False
+    least, largest = conversion.dtype.limits
+    return least <= -low and high <= largest
+
+
 @dataclass(frozen=True, eq=False)
 class _RunForm:
-    """Values at a `position` in runs, which `start` begins and `numbers` has for each position."""
+    """Values at a `position` in runs, which `start` begins and `numbers` has for each position; `among` are the points of all."""
 
     whole: Computation
+    among: isl.Set
     start: Input
     numbers: Input
     position: str
@@ -71,7 +96,7 @@ class _RunForm:
         """The values with an iterator over runs before their position."""
         row, at, declared = Iter(self.row), Iter(self.position), self.start
         first, last = (Access(declared.name, (i,), declared.dtype, algorithm.owner) for i in (row, row + 1))
-        guards = [first <= at, at < last, *(rewrite(guard, self._by_row) for guard in self.whole.guards)]
+        bounds = typed(first <= at), typed(at < last)
         axis = self.whole.iterators.index(self.position)
         names = self.whole.iterators
         return replace(
@@ -79,8 +104,8 @@ class _RunForm:
             iterators=(*names[:axis], self.row, *names[axis:]),
             domain=self._with_row(self.whole.domain, self.whole.iterators, axis),
             points=self._with_row(self.whole.points, self.whole.point_iterators, axis),
-            expr=typed(rewrite(self.whole.expr, self._by_row)),
-            guards=tuple(map(typed, guards)),
+            expr=rewrite(self.whole.expr, self._in_index if self.whole.dtype.is_integer else self._by_row),
+            guards=(*bounds, *(rewrite(guard, self._by_row) for guard in self.whole.guards)),
         )
 
     def _with_row(self, points: isl.Set, names: tuple[str, ...], axis: int) -> isl.Set:
@@ -105,18 +130,29 @@ class _RunForm:
         bare = narrowest(e)
         if not isinstance(bare, Access) or bare.source != self.numbers.name:
             return False
-        index = narrowest(bare.indices[0])
-        return isinstance(index, Iter) and index.name == self.position
+        return _iterator(bare.indices[0], self.whole, self.among) == self.position
 
     def _by_row(self, e: Expr) -> Expr | None:
         """The iterator over runs in place of the number that was read; None for what has none of its own."""
-        if isinstance(e, Access) and e.source == self.numbers.name and self._is_number(e):
+        if isinstance(e, Access) and self._is_number(e):
             return Cast(Iter(self.row), e.dtype)
-        if isinstance(e, Access) and any(map(self._is_number, e.indices)):
+        if isinstance(e, Access):
             row = Iter(self.row)
-            found = tuple(row if self._is_number(each) else rewrite(each, self._by_row) for each in e.indices)
-            return replace(e, indices=found)
+            found = (row if self._is_number(each) else rewrite(each, self._in_index) for each in e.indices)
+            return replace(e, indices=tuple(found))
         return None
+
+    def _in_index(self, e: Expr) -> Expr | None:
+        """The iterator, of 64 bits, in place of the number; where it is computed with in fewer bits it is still read.
+
+        Of the number it is known that it fits its type, of an iterator over any number of runs it is not. So it is in
+        values of integers, which others may have as an index.
+        """
+        if self._is_number(e) and e.dtype == int64:
+            return Cast(Iter(self.row), int64)
+        if not isinstance(e, Access):
+            return None
+        return e if self._is_number(e) else self._by_row(e)
 
     def rewritten_in(self, c: Computation) -> Computation:
         """A computation that reads the values in their runs; itself, if it reads none."""

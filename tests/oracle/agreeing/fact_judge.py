@@ -145,6 +145,8 @@ def calls(script: Script, seed: int) -> Iterator[FactCall]:
             arrays["q"] = rng.integers(0, end, keys).astype(np.int32)
         if "w" in inputs:
             arrays["w"] = rng.integers(-3, 4, params["N"]).astype(np.int32)
+        if "row" in inputs:  # the run of each position
+            arrays["row"] = np.repeat(np.arange(params["N"]), np.diff(o)).astype(np.int32)
         if "keys_of" in inputs:  # combinations of q, and perhaps of runs
             run = [np.repeat(np.arange(params["N"]), np.diff(o)).astype(np.int32)] if "keys_o" in inputs else []
             keys_given = tm.distinct(arrays["q"], *run)

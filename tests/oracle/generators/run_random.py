@@ -1,5 +1,5 @@
 """Random programs over runs that have each position once: values, sums and scatters of positions, inverses, the run
-that a position is in, and values once for each combination of keys.
+that a position is in, values by position that a command puts in runs, and values once for each combination of keys.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ class RunAlgorithms(FactAlgorithms):
         """Values of positions or by their runs, sums over runs, values of both, scatters, or gathers by an inverse."""
         for line in self._start():
             self.script.do(line)
-        self.script.do(f"o = f.segments('o', N, of=M, found={self.choice.choice(('array', 'search'))!r})")
+        kinds = ("values", "values", "sums", "products", "places", "gathered", "numbers", "read", "compact", "in_runs")
+        kind = self.choice.choice(kinds)
+        if kind == "in_runs":
+            self.script.do("row = f.input('row', tm.int32, [M], values=(0, N))")
+            self.script.do("o = f.segments('o', N, of=M, at=row)")
+        else:
+            self.script.do(f"o = f.segments('o', N, of=M, found={self.choice.choice(('array', 'search'))!r})")
         self.script.do("a = f.input('a', tm.int32, [M])")
-        kinds = ("values", "values", "sums", "products", "places", "gathered", "numbers", "read", "compact")
-        getattr(self, f"_{self.choice.choice(kinds)}")()
+        getattr(self, f"_{kind}")()
         self.script.do("f.outputs(m)")
         self.script.declared()
         return self.script
@@ -71,6 +76,23 @@ class RunAlgorithms(FactAlgorithms):
             return
         self.script.do("q = f.input('q', tm.int32, [M], values=(0, N))")
         self.script.do(f"m = f.scatter('m', {{i: N}}, over={{p: M}}, at=[q[p]], op=tm.sum, expr={read})")
+
+    def _in_runs(self) -> None:
+        """Values by position that read the run of theirs, which a command makes values by runs; perhaps compact then."""
+        self.script.do("w = f.input('w', tm.int32, [N])")
+        self.script.do("q = f.input('q', tm.int32, [M], values=(0, N))")
+        number = self.choice.choice(("row[p]", "row[p]", "tm.cast(tm.int64, row[p])", "row[tm.cast(tm.int64, p)]"))
+        at = self.choice.choice((number, number, f"N - 1 - {number}"))
+        more = self.choice.choice((" + q[p]", " * w[q[p]]", " + a[p]", " + row[M - 1 - p]", f" - 7 * {number}"))
+        self.script.do(f"b = f.computation('b', {{p: M}}, 3 * w[{at}]{more})")
+        read = self.choice.choice(("b[p]", "b[p]", "b[M - 1 - p]"))
+        if self.choice.random() < 0.5:
+            self.script.do(f"m = f.computation('m', {{p: M}}, {read} + a[p]{self._where_of_positions()})")
+        else:
+            self.script.do(f"m = f.scatter('m', {{i: N}}, over={{p: M}}, at=[q[p]], op=tm.sum, expr={read} + a[p])")
+        self.script.attempt("b.in_runs(o, i)")
+        if self.choice.random() < 0.3:
+            self.script.attempt("b.compact(q[p], i, name='keys')")
 
     def _compact(self) -> None:
         """Values that depend on an index of a position, and perhaps on its run, or on more: once for each of these."""

@@ -64,4 +64,4 @@ def gathered(
     kind = algorithm.inputs[about.start].dtype
     start = [Access(about.start, (index,), kind, algorithm.owner) for index in (n, n + 1)]
     bounds = (typed(start[0] <= q), typed(q < start[1]))
-    return typed(substitute(expr, taken)), (*bounds, *map(typed, kept))
+    return substitute(expr, taken), (*bounds, *kept)

@@ -22,7 +22,7 @@ from tiramisu_py.algorithm.domains.ranges.index_parts import LARGEST_SIZE, is_co
 from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
 from tiramisu_py.algorithm.expressions import COMPARISONS, Access, Binary, Cast, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import kinds, walk
-from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.records import dataclass
 
@@ -209,7 +209,10 @@ def _in_32_bits(e: Expr) -> list[Expr]:
 
 
 def narrowest(part: Expr) -> Expr:
-    """The operand under a part's widening conversions, which do not change its value."""
+    """The operand under a part's widening conversions, which do not change its value.
+
+    Iterators and sizes are of 64 bits, so that ``int64(p)`` is p.
+    """
     while isinstance(part, Cast) and _holds(part.dtype, part.operand.dtype):
         part = part.operand
     return part
@@ -217,7 +220,8 @@ def narrowest(part: Expr) -> Expr:
 
 def _holds(wide: DType, narrow: DType) -> bool:
     """Whether an integer type has all values of another one."""
-    if not (wide.is_integer and narrow.is_integer) or wide.weak or narrow.weak:
+    if not (wide.is_integer and narrow.is_integer) or wide.weak:
         return False
+    narrow = strong(narrow)
     (least, largest), (first, last) = narrow.limits, wide.limits
     return first <= least and largest <= last
