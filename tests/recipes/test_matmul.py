@@ -89,6 +89,20 @@ def test_a_sum_over_several_iterators_is_in_blocks_of_the_longest(first: Any, pa
         np.testing.assert_array_equal(kernel(a, w), np.einsum("ikb,bkj->ij", a, w))
 
 
+def test_partial_results_share_the_loop_with_the_most_iterations() -> None:
+    """Two heads outside of all blocks of terms would be partial results of two threads, however many there are."""
+    for extents, loop in (((2, 4000), "k0"), ((100, 64), "k"), ((2, K), "k0")):
+        heads, depth = extents
+        f = tm.Function("heads", params=[N, M, K])
+        A, B = f.input("A", tm.float32, [heads, N, depth]), f.input("B", tm.float32, [heads, depth, M])
+        C = f.reduction("C", {i: N, j: M}, {b: heads, k: depth}, tm.sum, A[b, i, k] * B[b, k, j])
+        f.outputs(C)
+        text = tm.recipes.matmul(C, cpu=WIDE, sizes={"parts": 4})
+        assert f"C.update.parallelize({loop}, combine=tm.PRIVATE, threads=4)" in text, text
+        block = 100 if loop == "k" else 384
+        assert f"allocate B_packed[(M + 63) // 64, {block}, 64]" in f.show("pseudocode"), "one block of one head"
+
+
 #: The columns of one tile and a vector of the next: each number of vectors, full or with one lane more or less.
 COLUMNS = [n for whole in range(0, 81, 16) for n in (whole - 1, whole, whole + 1) if n > 0]
 

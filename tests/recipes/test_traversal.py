@@ -124,7 +124,12 @@ def test_what_has_no_runs_is_refused_with_what_to_do() -> None:
         tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), sizes={"group": 33})
     with pytest.raises(tm.ArgumentError, match=r"combine=None: terms of a scatter are added by tm\.ATOMIC, or on"):
         tm.recipes.traversal(v, y, by="positions", on=tm.gpu(), combine=None)
+    with pytest.raises(tm.ArgumentError, match="vectors are those of a tile of sums, and y is no sum over runs or an"):
+        tm.recipes.traversal(v, y, by="positions", sizes={"vectors": 8})
     assert not f.commands
+    (rows,) = scaled()[1]
+    with pytest.raises(tm.ArgumentError, match="vectors are those of a tile of sums, and y is no sum"):
+        tm.recipes.traversal(rows, by="positions", sizes={"vectors": 8})
     total = sums()[1][0]
     with pytest.raises(tm.ArgumentError, match="y has no value of each position: it takes what is over"):
         tm.recipes.traversal(total, by="positions")

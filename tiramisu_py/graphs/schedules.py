@@ -67,7 +67,9 @@ def _scheduled(f: tm.Function, tile: int | None, sequences: Mapping[str, int] | 
             done.traversals.append(line)
             by = "positions" if _of_positions(f, declared) else "runs"
             combine = None if on is None else tm.ATOMIC
-            recipe, made = "traversal", recipes.traversal(value, by=by, on=on, sizes=sizes, combine=combine)
+            sums = declared.is_reduction and not queries.chosen_by_values(declared)
+            made = recipes.traversal(value, by=by, on=on, sizes=sizes if sums else {}, combine=combine)
+            recipe = "traversal"
         there = f"; sequence {on.stream}" if on is not None and on.stream else ""
         done.loops.append(f"{name}: {recipe}, {', '.join(made.loops)}{there}")
     return done

@@ -73,7 +73,8 @@ def matmul(
     done where the columns are a constant number of at most one tile, and its rows are contiguous), and with 0 the
     other one, too. With `parts` of 2 or more it is the blocks of terms that threads share, for few results with
     many terms: so many partial results are summed side by side, if there are as many threads, each of a range of
-    blocks of terms, and added in the end; which bits the sums have then depends on the number of threads.
+    blocks of terms (of several sums, of a range of the one with the most blocks or iterations), and added in the end;
+    which bits the sums have then depends on the number of threads.
     `matmul_space` has values to choose among with `tune`.
 
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
@@ -272,13 +273,15 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     tile = update.rfactor(*found.sums, k0)
     product.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
     product.split(i0, sizes.tiles, i2, i0)
+    terms = [*found.sums, k0]
     if sizes.parts > 1:
-        update.reorder(*found.sums, k0, *found.stack, i2, j0, i0, i1, j1)
-        shared = (*found.sums, k0)[0]
+        shared = _longest(recipe, found, k0, sizes)
+        terms = [shared, *(loop for loop in terms if loop is not shared)]
+        update.reorder(*terms, *found.stack, i2, j0, i0, i1, j1)
         update.parallelize(shared, combine=Combine.PRIVATE, threads=min(sizes.parts, sizes.threads or sizes.parts))
         product.init.parallelize(*found.stack, i2, threads=sizes.threads)
     else:
-        update.reorder(*found.batch, *found.sums, k0, *found.stack, i2, j0, i0, i1, j1)
+        update.reorder(*found.batch, *terms, *found.stack, i2, j0, i0, i1, j1)
         product.init.compute_at(update, i1)
         product.parallelize(*(found.batch[:1] or (*found.stack, i2)), threads=sizes.threads)
     product.unroll(i1, remainder="specialize")
@@ -291,10 +294,23 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     tile.unroll(i, remainder="specialize")
     tile.vectorize(j, sizes.lanes, remainder="pad" if sizes.copied else "mask", partial="specialize")
     if sizes.copied:
-        _pack_right(recipe, found, tile, k0, sizes)
+        _pack_right(recipe, found, tile, terms[-1], sizes)
     if sizes.copied == 2 and found.left.source != found.right.source:
         _copy_left(recipe, found, tile, i2, sizes)
     return TileLoops(i2, i0, j0, i1, j1)
+
+
+def _longest(recipe: Recipe, found: Product, blocks: Iter, sizes: Sizes) -> Iter:
+    """The loop over terms with the most iterations, that over the blocks of the longest iterator where none has more.
+
+    Partial results are so many at most: one outside of all blocks may have two iterations, as that of heads has.
+    """
+
+    def iterations(loop: Iter) -> float:
+        extent = _constant_extent(recipe, found.result, found.term if loop is blocks else loop)
+        return math.inf if extent is None else -(-extent // (sizes.terms if loop is blocks else 1))
+
+    return max([blocks, *found.sums], key=iterations)
 
 
 def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, sizes: Sizes) -> None:

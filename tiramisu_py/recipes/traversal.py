@@ -64,7 +64,8 @@ def traversal(
 
     One stage alone needs no runs to go by positions: its first iterator is dealt out, be it over edges or nodes. The
     sums of one stage over runs, and over an axis such as products of two rows, grow in tiles of registers, of as many
-    `vectors` as `sizes` say, and are stored once.
+    `vectors` as `sizes` say (of one row at least, and of no more where a run has one), and are stored once; other
+    stages have no `vectors`.
 
     `on` is a GPU and its operation sequence, ``tm.gpu(stream=1)``, or None for cores. There each run or position has a
     thread; of a sum over a run, the last stage, as many threads have a part as `sizes` say (``{"group": 32}``, a warp)
@@ -92,6 +93,11 @@ def traversal(
     with recipe.together():
         gpu = None if on is None else checked_gpu("traversal", on)
         made = _Traversal(recipe, stages[:-1], stages[-1], by, combine, gpu)
+        if "vectors" in (sizes or {}) and not made.is_tiled(plan):
+            raise ArgumentError(
+                f"traversal: vectors are those of a tile of sums, and {stages[-1]} is no sum over runs or an axis, "
+                f"alone, by {by}: leave vectors out of sizes"
+            )
         loops = made.alone(plan, cpu)
         if loops is None:
             loops = made.apply(plan if isinstance(plan, TraversalSizes) else None, cpu)
@@ -111,21 +117,30 @@ class _Traversal:
 
     def alone(self, plan: TraversalSizes | TileSizes, cpu: Cpu | Target | str | None) -> list[str] | None:
         """Schedule one stage whose values are rows; in words, or None for other stages."""
-        declared, found = self._declared(self.last), self._run()
-        over_runs = found is not None and found.position in declared.over
-        if self.before or not declared.iterators or (found is not None and not over_runs) or self._is_grouped(plan):
-            return None
-        if over_runs != (self.by == "runs") and not self._places:
-            return None
-        if self._places and (self.by == "runs" or found is not None):
+        if not self._is_alone(plan):
             return None
         combine = self.combine if self._places else None
         if isinstance(plan, TraversalSizes):
             assert self.gpu is not None
             return on_gpu(self.recipe, self.last, self.gpu, plan.threads, combine)
-        if isinstance(self.last, Reduction) and not self._places:
+        if isinstance(self.last, Reduction) and self.is_tiled(plan):
             return in_tiles(self.recipe, self.last, processor("traversal", cpu), plan.vectors)
         return in_rows(self.recipe, self.last, processor("traversal", cpu), combine)
+
+    def is_tiled(self, plan: TraversalSizes | TileSizes) -> bool:
+        """Whether the traversal is one stage of sums on cores, which grow in tiles."""
+        is_sum = isinstance(self.last, Reduction) and not self._places
+        return isinstance(plan, TileSizes) and is_sum and self._is_alone(plan)
+
+    def _is_alone(self, plan: TraversalSizes | TileSizes) -> bool:
+        """Whether there is one stage, whose values are rows."""
+        declared, found = self._declared(self.last), self._run()
+        over_runs = found is not None and found.position in declared.over
+        if self.before or not declared.iterators or (found is not None and not over_runs) or self._is_grouped(plan):
+            return False
+        if self._places:
+            return self.by != "runs" and found is None
+        return over_runs == (self.by == "runs")
 
     def _is_grouped(self, plan: TraversalSizes | TileSizes) -> bool:
         return isinstance(plan, TraversalSizes) and (plan.group > 1 or plan.threads % plan.group != 0)

@@ -83,7 +83,10 @@ def _keeps(conversion: Cast, whole: Computation, points: isl.Set) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _RunForm:
-    """Values at a `position` in runs, which `start` begins and `numbers` has for each position; `among` are the points of all."""
+    """Values at a `position` in runs, which `start` begins and `numbers` has for each position.
+
+    `among` are the points of the values at all sizes that are assumed.
+    """
 
     whole: Computation
     among: isl.Set

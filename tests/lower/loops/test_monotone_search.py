@@ -208,3 +208,18 @@ def test_only_conditions_that_change_once_are_searched() -> None:
     assert found.ends_after(later) and not later.ends_after(found)
     assert not test(x, start(v)).ends_after(later)
     assert str(found.opposite) == str(Binary("<", found.large, found.small, bool_))
+
+
+def test_bounds_of_a_loop_inside_that_name_another_one_are_searched_for_neither() -> None:
+    """The last position of a block says nothing before the loop over blocks: runs are gone through as they are."""
+    i, x, x0, x1 = tm.iters("i x x0 x1")
+    f = tm.Function("blocks_of_runs", params=[N, E])
+    rows, a = f.segments("rows", N, of=E, found="search"), f.input("a", tm.int32, [E])
+    sums = f.reduction("sums", {i: N}, {x: rows[i]}, tm.sum, a[x] - x)
+    f.outputs(sums)
+    sums.update.split(x, 4, x0, x1)
+    sums.update.rfactor(x0)
+    sums.update.separate_at(i, [N - 1])
+    assert "_first" not in f.show("pseudocode")
+    given = {"rows": np.array([0, 3, 3, 11], np.int32), "a": np.arange(11, dtype=np.int32)[::-1].copy()}
+    np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))

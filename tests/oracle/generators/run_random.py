@@ -78,7 +78,7 @@ class RunAlgorithms(FactAlgorithms):
         self.script.do(f"m = f.scatter('m', {{i: N}}, over={{p: M}}, at=[q[p]], op=tm.sum, expr={read})")
 
     def _in_runs(self) -> None:
-        """Values by position that read the run of theirs, which a command makes values by runs; perhaps compact then."""
+        """Values by position that read the run of theirs, which a command puts in runs; perhaps compact."""
         self.script.do("w = f.input('w', tm.int32, [N])")
         self.script.do("q = f.input('q', tm.int32, [M], values=(0, N))")
         number = self.choice.choice(("row[p]", "row[p]", "tm.cast(tm.int64, row[p])", "row[tm.cast(tm.int64, p)]"))

@@ -106,8 +106,11 @@ def monotone_test(
     `loops` are those inside of it, outermost first, whose variables the condition may have: then what it says for some
     iteration of theirs.
     """
-    inner = [loop for loop in loops if loop.variable in variables(small) | variables(large)]
-    for loop in reversed(inner):
+    inner = False
+    for loop in reversed(loops):  # the bounds of one may have the variables of those around it
+        if loop.variable not in variables(small) | variables(large):
+            continue
+        inner = True
         small, large = _extreme(small, loop, False, never_falls), _extreme(large, loop, True, never_falls)
         if loop.variable in variables(small) | variables(large):
             return None
