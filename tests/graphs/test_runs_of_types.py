@@ -45,9 +45,9 @@ def test_counted_steps_choose_runs_for_many_edges_of_a_type_and_the_index_for_fe
     long, short = (made.explain(graph) for graph in (LONG, SHORT))
     assert "products with matrices of types, by counted steps:" in long
     # 160 rows of 2 * 3 * 5; tiles of 8 rows that are of one type are 18 of 20.
-    assert "  msg by runs: 3192 steps, by index 4800 (144 of 160 rows in whole tiles, 3 runs)" in long, long
+    assert "  msg by runs: 3657 steps, by index 4800 (144 of 160 rows in whole tiles, 3 runs)" in long, long
     assert "  msg by the runs of types" in long and "msg: typed_matmul, tiles in runs of r" in long
-    assert "  msg by index: 4800 steps, by runs 6000 (0 of 160 rows in whole tiles, 100 runs)" in short, short
+    assert "  msg by index: 4800 steps, by runs 12060 (0 of 160 rows in whole tiles, 100 runs)" in short, short
     assert "by the runs of types" not in short and "msg: typed_matmul, loops over p_tile" in short
 
 
@@ -78,5 +78,8 @@ def test_whether_products_go_by_runs_is_one_of_three() -> None:
 
 def test_steps_by_hand() -> None:
     one = ProductOfTypes("m", "etype", positions=100, whole=80, types=3, work=10)
-    assert one.by_index == 1000 and one.by_runs == (0.6 * 80 + 1.25 * 20) * 10 == 730 and one.goes_by_runs
+    assert one.by_index == 1000 and one.by_runs == round((0.65 * 80 + 1.45 * 20 + 1.7 * 3) * 10) == 861
+    assert one.goes_by_runs
+    many = ProductOfTypes("m", "etype", positions=100, whole=80, types=30, work=10)
+    assert many.by_runs == round((0.65 * 80 + 1.45 * 20 + 1.7 * 30) * 10) == 1320 and not many.goes_by_runs
     assert not ProductOfTypes("m", "etype", positions=0, whole=0, types=0, work=10).goes_by_runs

@@ -19,8 +19,9 @@ from tiramisu_py.records import dataclass
 
 #: Rows of a tile, as they are counted.
 ROWS = 8
-#: The work of a row in a whole tile of one type, and in another one, as parts of that of a row by index; as measured.
-WHOLE, PART = 0.6, 1.25
+#: The work of a row in a whole tile of one type, in another one, and of the begin of a run, as parts of that of a row by
+#: index; as measured on two processors, see docs/results/graphs.md.
+WHOLE, PART, BEGIN = 0.65, 1.45, 1.7
 #: The part of the work by index that runs have at most, to be taken.
 LESS = 0.9
 #: The index whose positions are sorted by it.
@@ -46,7 +47,8 @@ class ProductOfTypes:
     @property
     def by_runs(self) -> int:
         """As many by index as would take as long."""
-        return round((WHOLE * self.whole + PART * (self.positions - self.whole)) * self.work)
+        rows = WHOLE * self.whole + PART * (self.positions - self.whole) + BEGIN * self.types
+        return round(rows * self.work)
 
     @property
     def goes_by_runs(self) -> bool:
