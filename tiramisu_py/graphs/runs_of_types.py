@@ -19,8 +19,8 @@ from tiramisu_py.records import dataclass
 
 #: Rows of a tile, as they are counted.
 ROWS = 8
-#: The work of a row in a whole tile of one type, in another one, and of the begin of a run, as parts of that of a row by
-#: index; as measured on two processors, see docs/results/graphs.md.
+#: The work of a row in a whole tile of one type, in another one, and of the begin of a run, as parts of that of a row
+#: by index; as measured on two processors, see docs/results/graphs.md.
 WHOLE, PART, BEGIN = 0.65, 1.45, 1.7
 #: The part of the work by index that runs have at most, to be taken.
 LESS = 0.9
