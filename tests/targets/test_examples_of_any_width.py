@@ -57,7 +57,7 @@ ON_STACK = {
     "symm": (2, 2, 2),
     "three_mm": (4, 0, 0),
     "two_mm": (4, 2, 2),
-    "warp": (8, 8, 1),
+    "warp": (8, 16, 1),
 }
 #: Of the apps, whose other loops have not been counted, in the loop with the most whole vectors. What local_laplacian,
 #: lens_blur and bilateral_grid have there are constants, and places of gathers that are loaded one by one.
