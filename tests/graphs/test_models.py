@@ -210,7 +210,8 @@ def test_the_passes_are_explained_and_the_run_reported() -> None:
     assert "hs.compact(src[p], etype[p], name='by_src_etype')" in text
     heads = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert heads == [
-        "traced:", "reassociate:", "compact:", "canonical loops:", "typed products:", "traversals:", "the rest:",
+        "traced:", "reassociate:", "sum first:", "compact:", "canonical loops:", "taken along:",
+        "kernels, 9 for 10 values:", "typed products:", "traversals:", "the rest:",
     ]  # fmt: skip
     report = "\n".join(made.on(graph_of(GRAPHS["a hub"])).forward.report())
     pairs = len(np.unique(np.stack([GRAPHS["a hub"].src, GRAPHS["a hub"].etype]), axis=1).T)

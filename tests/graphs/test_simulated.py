@@ -25,7 +25,7 @@ def test_relational_convolution_runs_in_kernels() -> None:
     np.testing.assert_allclose(run(**given), MODELS["rgcn"].reference(edges, **given), rtol=1e-10, atol=1e-12)
     assert run.forward.f.check().bits == "bits preserved"
     report = "\n".join(run.forward.report())
-    assert "sum: traversal, n, i on threads" in report and "on GPU 0" in report, report
+    assert "out: traversal, takes along sum, n, i on threads" in report and "on GPU 0" in report, report
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
@@ -138,7 +138,7 @@ def test_sequences_change_no_bit(name: str, launch_graph: bool, monkeypatch: pyt
     for seed in range(1, 11):
         run.step.__dict__["kernel"] = kernel.seeded(seed, "lazy" if seed % 2 else "shuffled")
         found.append(run.gradients(weights, **given))
-    monkeypatch.setattr(schedules, "sequences_of", lambda f: dict.fromkeys(f.program.algorithm.computations, 0))
+    monkeypatch.setattr(schedules, "sequences_of", lambda f, **_: dict.fromkeys(f.program.algorithm.computations, 0))
     alone = made.on(graph_of(edges), device="simulator")
     assert kernels_of(alone) == {(0, 0)}
     wanted = alone.gradients(weights, **given)

@@ -99,6 +99,28 @@ def test_stages_are_computed_in_one_loop(made: Any, by: str, on: Any) -> None:
     np.testing.assert_allclose(kernel(**given), right()[made.__name__], rtol=1e-5)
 
 
+@pytest.mark.parametrize("on", [None, tm.gpu()], ids=["cores", "gpu"])
+def test_sums_that_are_read_in_place_stay_in_registers(on: Any) -> None:
+    """A sum over runs, and a product, with what is made of both: terms of runs keep their bounds in tiles of rows."""
+    f, rows = started()
+    w = f.input("w", tm.float32, [5, 5])
+    total = f.reduction("total", {n: N, d: 5}, {p: rows[n]}, tm.sum, f["a"][p] * f["x"][f["column"][p], d])
+    product = f.reduction("product", {n: N, d: 5}, {q: 5}, tm.sum, f["x"][n, q] * w[q, d])
+    y = f.computation("y", {n: N, d: 5}, tm.maximum(total[n, d] + product[n, d], 0))
+    f.outputs(y)
+    tm.recipes.traversal(total, product, y, by="positions", on=on)
+    if on is not None:
+        f.derive_transfers()
+    assert f.check().bits == "bits preserved" and not f.show("remarks")
+    assert f.cost("memory", N=1000, E=5000).peaks.keys() <= {"memory", "GPU 0"}
+    assert f.cost("memory", N=1000, E=5000).peak < 4096, "neither is stored"
+    assert "rows_of[" not in f.show("pseudocode"), "each row has its run, and no test of all positions"
+    given = {**{name: value for name, value in GIVEN.items() if name in f.algorithm.inputs}, "w": GIVEN["x"][:5]}
+    wanted = np.maximum(right()["sums"] + GIVEN["x"] @ given["w"], 0)
+    kernel = f.compile(threads=2) if on is None else f.compile(device="simulator", sanitize=True)
+    np.testing.assert_array_equal(kernel(**given), wanted)
+
+
 def test_a_warp_has_the_terms_of_a_run() -> None:
     f, rows = started()
     y = f.reduction("y", {n: N}, {p: rows[n]}, tm.sum, f["a"][p])

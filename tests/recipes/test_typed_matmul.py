@@ -159,6 +159,26 @@ def test_the_sums_themselves_with_heads(on_runs: bool, on: Any) -> None:
         np.testing.assert_array_equal(kernel(**named), right)
 
 
+@pytest.mark.parametrize("on", [None, tm.gpu()], ids=["cores", "gpu"])
+def test_products_by_an_index_take_along_what_reads_them(on: Any) -> None:
+    f, msg = heads(on_runs=False)
+    scale = f.input("scale", tm.float32, [E])
+    out = f.computation("out", {p: E, h: 2, d: 24}, msg[p, h, d] * scale[p] + 1)
+    f.outputs(out, replace=True)
+    made = tm.recipes.typed_matmul(out, on=on)
+    if on is not None:
+        f.derive_transfers()
+    assert "compute_at" in made and f.check().bits == "bits preserved"
+    kernel = f.compile(threads=2) if on is None else f.compile(device="simulator", sanitize=True)
+    arguments, _ = given(LENGTHS[3], 24)
+    etype = np.repeat(np.arange(len(LENGTHS[3])), LENGTHS[3]).astype(np.int32)
+    w = NUMBERS.integers(-9, 9, (len(LENGTHS[3]), 2, 5, 24)).astype(np.float32)
+    named = {name: arguments[name] for name in ("index", "x", "scale", "types") if name in f.algorithm.inputs}
+    right = np.einsum("pk,phkd->phd", arguments["x"][arguments["index"]], w[etype])
+    found = kernel(**named, w=w, etype=etype)
+    np.testing.assert_array_equal(found, right * arguments["scale"][:, None, None] + 1)
+
+
 def test_what_is_no_typed_product_is_refused_with_its_reason() -> None:
     f, msg, out = messages(16)
     everything = f.reduction("everything", {}, {n: N}, tm.sum, f["x"][n, 0])
@@ -174,8 +194,9 @@ def test_what_is_no_typed_product_is_refused_with_its_reason() -> None:
     f.outputs(out, rows, replace=True)
     with pytest.raises(tm.ArgumentError, match="rows is no product of rows and matrices: one factor has its terms"):
         tm.recipes.typed_matmul(rows)
-    plain = f.reduction("plain", {n: N, d: 16}, {k: 5}, tm.sum, x[n, k] * f["w"][0, k, d])
-    reader = f.computation("reader", {n: N, d: 16}, plain[n, d] + 1)
+    w, others = f["w"], f.segments("others", R, of=E)
+    plain = f.reduction("plain", {r: R, p: others[r], d: 16}, {k: 5}, tm.sum, x[f["index"][p], k] * w[r, k, d])
+    reader = f.computation("reader", {r: R, p: f["types"][r], d: 16}, plain[r, p, d] + 1)
     f.outputs(out, reader, replace=True)
     with pytest.raises(tm.ArgumentError, match="reader and plain have no run of positions that each matrix is for"):
         tm.recipes.typed_matmul(reader)

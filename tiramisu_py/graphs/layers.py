@@ -14,10 +14,11 @@ import tiramisu_py as tm
 from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.choices import LayerRewrites, taken
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
+from tiramisu_py.graphs.fusion import checked_fusion, fused
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.measured import MeasuredWay, checked_tiles, fastest_way
 from tiramisu_py.graphs.on_torch import on_tensors
-from tiramisu_py.graphs.programs import LayerMachine, LayerProgram, work_on
+from tiramisu_py.graphs.programs import LayerMachine, LayerProgram, sizes_of, work_on
 from tiramisu_py.graphs.rewrites import (
     Done,
     compacted,
@@ -51,6 +52,7 @@ def layer(
     sum_first: bool | str = "count",
     sums: str = "count",
     runs: bool | str = "count",
+    fuse: bool | str = "count",
 ) -> Layer:
     """A layer from a model, a Python function of a graph and of weights, that is run once with symbols.
 
@@ -76,8 +78,9 @@ def layer(
     ``layer.explain(graph)`` says how much. `sums` over the edges of nodes go by ``"nodes"``, which threads share, by
     ``"edges"``, on one thread and in order, or as is less work, ``"count"``; bits are the same. With `runs`
     products with the matrices of types have a loop over the edges of each type, without them each edge says its own:
-    bits are the same, too, and ``"count"``, the default, takes what is less work. Raises `DeclarationError` in words of
-    the model.
+    bits are the same, too, and ``"count"``, the default, takes what is less work. With `fuse` a kernel takes along what
+    it alone reads, in place: the values are in registers, and have the same bits; ``"count"`` does it where fewer bytes
+    are moved and temporaries are at no time more. Raises `DeclarationError` in words of the model.
     """
     if not callable(model):
         raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")
@@ -92,7 +95,8 @@ def layer(
         raise DeclarationError(f"{double} is given twice: names of node=, edge= and weights= differ")
     rewrites = LayerRewrites(reassociate=reassociate, sum_first=sum_first, compact=compact)
     trace = traced(model, ModelTrace(of_nodes, of_edges, owned))
-    return Layer(model.__name__, trace, dtype, rewrites, sums=checked_way(sums), runs=checked_runs(runs))
+    by, runs, fuse = checked_way(sums), checked_runs(runs), checked_fusion(fuse)
+    return Layer(model.__name__, trace, dtype, rewrites, sums=by, runs=runs, fuse=fuse)
 
 
 class Layer:
@@ -107,12 +111,13 @@ class Layer:
         decided: Collection[str] = (),
         sums: str = "nodes",
         runs: bool | str = False,
+        fuse: bool | str = "count",
     ) -> None:
         #: What `tuned` has measured, the fastest way first.
         self.measured: tuple[MeasuredWay, ...] = ()
         self._measured_on = ""
         self.name, self.trace, self.dtype, self.rewrites = name, trace, dtype, rewrites
-        self.sums, self.runs = sums, runs
+        self.sums, self.runs, self.fuse = sums, runs, fuse
         made = emitted(trace, name, dtype)
         self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
         changes = {"reassociate": reassociated, "sum_first": summed_first, "compact": compacted}
@@ -161,7 +166,10 @@ class Layer:
         if not counted:
             return [self]
         fixed = replace(self.rewrites, **{name: False for name in self.rewrites.counted if name not in counted})
-        return [Layer(self.name, self.trace, self.dtype, each, counted, self.sums, self.runs) for each in fixed.ways]
+        return [
+            Layer(self.name, self.trace, self.dtype, each, counted, self.sums, self.runs, self.fuse)
+            for each in fixed.ways
+        ]
 
     def tuned(
         self,
@@ -187,7 +195,7 @@ class Layer:
         Raises `ArgumentError` for tiles that are no numbers.
         """
         self.check(graph)
-        machine, listed = LayerMachine(threads, None, False, tuple(fast)), checked_tiles(tiles)
+        machine, listed = LayerMachine(threads, None, False, tuple(fast), fuse=self.fuse), checked_tiles(tiles)
         found = list[tuple[MeasuredWay, Layer]]()
         for way in self._ways:
             made = tm.vjp(way.function).step if gradients else way.function
@@ -198,7 +206,8 @@ class Layer:
             found.append((best, way))
         found.sort(key=lambda each: each[0].seconds)
         best, way = found[0]
-        taken_as = Layer(self.name, self.trace, self.dtype, way.rewrites, self._counted, best.sums, best.runs)
+        own = (self.name, self.trace, self.dtype, way.rewrites, self._counted)
+        taken_as = Layer(*own, best.sums, best.runs, self.fuse)
         taken_as.measured, taken_as._measured_on = tuple(each for each, _ in found), str(graph)
         return taken_as
 
@@ -226,8 +235,11 @@ class Layer:
         canonical = [*map(str, gathered(f, by_edges)), *(f"{name} by edges" for name in by_edges)]
         by_runs = with_runs(f, graph, self.runs) if graph is not None else ()
         canonical += [f"{name} by the runs of types" for name in by_runs]
-        done = scheduled(f, self._tile)
-        later = [("canonical loops", [*canonical, *done.loops]), ("typed products", done.products)]
+        kernels = fused(f, self.fuse, sizes_of(f, graph) if graph is not None else None, threads=threads)
+        done = scheduled(f, self._tile, kernels)
+        later = [("canonical loops", canonical), ("taken along", [*map(str, kernels.weighed)])]
+        values, hosts = len(done.loops) + len(kernels.hosts), len(done.loops)
+        later += [(f"kernels, {hosts} for {values} values", done.loops), ("typed products", done.products)]
         later += [("traversals", done.traversals), ("the rest", done.rest)]
         listed = [(word, "\n".join(f"  {line}" for line in lines) or "  none") for word, lines in later]
         return "\n".join(f"{word}:\n{body}" for word, body in (*self._passes, *listed))
@@ -270,7 +282,8 @@ class Layer:
         `Function.compile`), one of those between two copies of the host's arrays.
         """
         self.check(graph)
-        machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, self._tile, self.sums, self.runs)
+        own = (self._tile, self.sums, self.runs, self.fuse)
+        machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, *own)
         return GraphRun(self.chosen_for(graph), graph, machine)
 
     @property
@@ -362,7 +375,8 @@ class GraphRun:
         g = tm.vjp(self.layer.function)
         for part in (g.forward, g.backward):
             gathered(part, names_by_edges(part, self.graph, self.machine.sums, self.machine.threads))
-            scheduled(part, self.machine.tile)
+            kernels = fused(part, self.machine.fuse, sizes_of(part, self.graph), threads=self.machine.threads)
+            scheduled(part, self.machine.tile, kernels)
         taken = self.layer.function.algorithm.inputs
         arrays = {name: array for name, array in self.forward.arrays.items() if name in taken}  # none of runs of types
         return on_tensors(torch_function(g), self.layer.trace, self.graph, arrays)

@@ -15,10 +15,11 @@ import numpy.typing as npt
 import tiramisu_py as tm
 from tiramisu_py import queries
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.graphs.fusion import fused
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import gathered
 from tiramisu_py.graphs.runs_of_types import with_runs
-from tiramisu_py.graphs.schedules import VECTORS, scheduled, scheduled_on_gpu
+from tiramisu_py.graphs.schedules import VECTORS, products_of_rows, scheduled, scheduled_on_gpu
 from tiramisu_py.graphs.sums_of_nodes import names_by_edges
 from tiramisu_py.records import dataclass
 
@@ -41,6 +42,8 @@ class LayerMachine:
     sums: str = "nodes"
     #: Whether products with the matrices of types go by the runs of these: True, False, or as is less work, "count".
     runs: bool | str = False
+    #: Whether kernels take values along: True, False, as saves bytes on the graph, "count", or on any graph, "always".
+    fuse: bool | str = "always"
 
     def with_choices(self, tile: int, sums: str, runs: bool) -> LayerMachine:
         """This machine with another size of tiles, and other ways of sums and of typed products."""
@@ -66,7 +69,12 @@ class LayerProgram:
         self.scatters = [*self.by_edges, *left]
         #: The typed products that go by the runs of types, on cores.
         self.by_runs = with_runs(f, graph, machine.runs) if machine.device is None else ()
-        self.done = scheduled(f, machine.tile) if machine.device is None else scheduled_on_gpu(f)
+        sizes = None if machine.fuse == "always" else sizes_of(f, graph)
+        #: What kernels take along.
+        gpu = machine.device is not None
+        apart = products_of_rows(f) if gpu else ()
+        self.fused = fused(f, machine.fuse, sizes, on_gpu=gpu, threads=machine.threads, apart=apart)
+        self.done = scheduled_on_gpu(f, self.fused) if gpu else scheduled(f, machine.tile, self.fused)
         self.cotangents: dict[str, str] = {}
         self.wrt: tuple[str, ...] = ()
         self.own = _arguments_of(f, graph)
@@ -94,7 +102,7 @@ class LayerProgram:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The sizes of the program on its graph: nodes, edges, types, and distinct combinations of them."""
-        return _sizes_of(self.f, self.graph)
+        return sizes_of(self.f, self.graph)
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -121,7 +129,9 @@ class LayerProgram:
         """Lines on loops, memory and scatters."""
         cost = self.f.cost(**self.sizes)
         kept = {each.name: each for each in cost.arrays if each.name in self.f.algorithm.computations}
-        lines = [f"  {len(self.done.loops)} kernels", *(f"    {line}" for line in self.done.loops)]
+        along = len(self.fused.hosts)
+        more = f", which take {along} values along" if along else ""
+        lines = [f"  {len(self.done.loops)} kernels{more}", *(f"    {line}" for line in self.done.loops)]
         lines += [f"  {name}: {each.elements} elements" for name, each in kept.items()]
         lines += [f"  temporaries: {line}" for line in self._temporaries()]
         return [*lines, f"  scatters: {', '.join(self.scatters) or 'none'}"]
@@ -138,7 +148,7 @@ class LayerProgram:
 
 def work_on(f: tm.Function, graph: Graph) -> int:
     """The multiplications and additions of the sums of a function on a graph: a term of a scatter goes to one place."""
-    sizes, total = _sizes_of(f, graph), 0
+    sizes, total = sizes_of(f, graph), 0
     for declared in f.algorithm.computations.values():
         if declared.is_reduction:
             placed = queries.chosen_by_values(declared)
@@ -150,7 +160,7 @@ def work_on(f: tm.Function, graph: Graph) -> int:
     return total
 
 
-def _sizes_of(f: tm.Function, graph: Graph) -> dict[str, int]:
+def sizes_of(f: tm.Function, graph: Graph) -> dict[str, int]:
     """The sizes of a function on a graph: nodes, edges, types, and distinct combinations of them."""
     known = {**graph.sizes}
     for declared in f.algorithm.inputs.values():

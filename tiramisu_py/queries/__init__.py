@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         LinearRead,
         behind,
         is_read_at_loop,
+        is_read_in_place,
         linear_reads,
         meets,
         offsets,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         sources_of,
         statement_sources,
     )
+    from tiramisu_py.queries.turns import TemporaryArray, bytes_in_turns
     from tiramisu_py.schedule.locality.time_halos import distances as step_distances
     from tiramisu_py.schedule.locality.time_halos import halos
     from tiramisu_py.schedule.loops.bands import permutable_band
@@ -150,9 +152,10 @@ front(
             "is_multiple, run_of_positions, same_points, same_range, same_values"
         ),
         "tiramisu_py.queries.reads": (
-            "ANOTHER_ROW, LinearRead, behind, is_read_at_loop, linear_reads, meets, offsets, readers_of, "
-            "reads_backwards, sources_of, statement_sources"
+            "ANOTHER_ROW, LinearRead, behind, is_read_at_loop, is_read_in_place, linear_reads, meets, offsets, "
+            "readers_of, reads_backwards, sources_of, statement_sources"
         ),
+        "tiramisu_py.queries.turns": "TemporaryArray, bytes_in_turns",
         "tiramisu_py.schedule.locality.time_halos": "distances as step_distances, halos",
         "tiramisu_py.schedule.loops.bands": "permutable_band",
         "tiramisu_py.view.fitted_costs": "SymbolicCost, symbolic_cost",
@@ -199,6 +202,7 @@ __all__ = [
     "Select",
     "Statement",
     "SymbolicCost",
+    "TemporaryArray",
     "TupleType",
     "WITHOUT_LOCKS",
     "Work",
@@ -211,6 +215,7 @@ __all__ = [
     "axes",
     "behind",
     "bound_call",
+    "bytes_in_turns",
     "caches",
     "chosen_by_values",
     "communication",
@@ -237,6 +242,7 @@ __all__ = [
     "is_box",
     "is_multiple",
     "is_read_at_loop",
+    "is_read_in_place",
     "iterators",
     "kinds",
     "linear",

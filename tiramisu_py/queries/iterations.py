@@ -110,6 +110,11 @@ def same_values(one: Computation, other: Computation) -> bool:
     return bool(one.domain.reset_tuple_id().is_equal(other.domain.reset_tuple_id()))
 
 
+def has_values_at_all_of(one: Computation, other: Computation) -> bool:
+    """Whether a computation has a value wherever another one has."""
+    return bool(other.domain.reset_tuple_id().is_subset(one.domain.reset_tuple_id()))
+
+
 def same_range(one: Computation, other: Computation, iterator: str) -> bool:
     """Whether an iterator has the same values in both, at all sizes at which it has some in the other."""
     wanted = sets.component_of(one.domain, one.iterators.index(iterator))

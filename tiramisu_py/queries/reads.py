@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.ir.arithmetic.linear import difference
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.queries.iterations import has_values_at_all_of
 from tiramisu_py.records import dataclass
 
 #: A step of a read that goes to another row.
@@ -140,6 +141,22 @@ def offsets(statement: Statement, source: str, dimension: int, iterator: Iter) -
                 return None
             found.add(distance)
     return sorted(found)
+
+
+def is_read_in_place(algorithm: Algorithm, source: str, reader: str) -> bool:
+    """Whether a computation reads the values of another one at its own iterators alone, in their order.
+
+    ::
+
+        y[i, j] = 2 * x[i, j] + a[j]        x is read in place by y, a is not
+
+    Where x has values y has some, so that y can keep each value of x where it computes its own.
+    """
+    own, other = algorithm.computations[reader], algorithm.computations[source]
+    here = tuple(Iter(name).key() for name in own.iterators)
+    reads = [access for part in (own.expr, *own.guards) for access in accesses(part) if access.source == source]
+    in_place = all(tuple(index.key() for index in access.indices) == here for access in reads)
+    return bool(reads) and in_place and has_values_at_all_of(own, other)
 
 
 def reads_backwards(computation: Computation, read: Access) -> bool:

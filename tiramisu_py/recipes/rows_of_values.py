@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tiramisu_py import Combine, Computation, GpuThreads, Iter, Reduction
+from tiramisu_py import REGISTER, Combine, Computation, GpuThreads, Iter, Reduction
 from tiramisu_py.queries import Declared, chosen_by_values, extents
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import Recipe
@@ -69,11 +70,13 @@ def on_gpu(
     threads: int,
     combine: Combine | None = None,
     shared: int = 0,
+    taken: Sequence[Reduction] = (),
 ) -> list[str]:
     """Give values a kernel: a thread has one row, and one element of the last axis where that fits; in words.
 
     A sum begins and has all of its terms in one thread, in their order, or with `combine` by positions. A block keeps
-    at most so many bytes of the rows of a product in `shared` memory.
+    at most so many bytes of the rows of a product in `shared` memory. Sums that are `taken` along are in the thread
+    that reads them, in registers.
     """
     if combine is not None and isinstance(stage, Reduction):
         _tag(recipe, stage.init, stage, on, threads)
@@ -81,6 +84,9 @@ def on_gpu(
         return [f"{', '.join(loops)} on threads, {ADDED[combine]}"]
     declared = recipe.function.program.algorithm.computations[stage.name]
     columns = extents(declared)[-1] or threads + 1
+    for sums in taken:
+        sums.compute_at(stage, Iter(declared.iterators[-1]))
+        sums.store_in(REGISTER)
     rows, across = None, threads // columns
     if shared and across and isinstance(stage, Reduction):
         rows = SharedRows.fetched(recipe, stage, declared.iterators[0], across, shared)

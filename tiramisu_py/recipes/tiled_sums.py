@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tiramisu_py import Computation, Function, Iter, Reduction, iters
 from tiramisu_py.queries import Declared, accesses, extents, run_of_positions
@@ -25,10 +26,7 @@ class TileSizes:
 
 @dataclass(frozen=True, eq=False)
 class SumLoops:
-    """The loops of a sum: `first` is dealt out to threads, a tile has `count` of `rows`, and `last` is in vectors.
-
-    `run` says where the runs begin whose positions are summed over, and is empty for sums over an axis.
-    """
+    """The loops of a sum: `first` is dealt out to threads, a tile has `count` of `rows`, and `last` is in vectors."""
 
     first: str
     middle: tuple[str, ...]
@@ -36,12 +34,10 @@ class SumLoops:
     count: int
     last: str
     lanes: int
-    run: str
 
     @classmethod
     def of(cls, f: Function, declared: Declared, most_lanes: int, most_vectors: int) -> SumLoops:
         """The loops of a reduction, in tiles of so many vectors, which registers hold."""
-        found = run_of_positions(f.program.algorithm, declared)
         known = dict(zip(declared.iterators, extents(declared), strict=True))
         first, *others = declared.iterators
         last, lanes, vectors = "", most_lanes, 1
@@ -54,57 +50,104 @@ class SumLoops:
             last, lanes = "", 1
             others = list(declared.iterators[1:])
         own = max(most_vectors // vectors, 1) if last else NUMBERS
-        start = "" if found is None or found.position not in declared.over else found.start
-        if not start:
-            return cls(first, tuple(others), first, own, last, lanes, start)
+        if not _start_of_run(f, declared):
+            return cls(first, tuple(others), first, own, last, lanes)
         bounded = [name for name in others if known[name]]
         rows = bounded[-1] if bounded else ""
         count = min(own, known[rows] or 1) if rows else 1
-        return cls(first, tuple(name for name in others if name != rows), rows, count, last, lanes, start)
+        return cls(first, tuple(name for name in others if name != rows), rows, count, last, lanes)
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether a tile has several rows."""
+        return bool(self.rows) and self.count > 1
+
+    def named(self, names: Mapping[str, str]) -> SumLoops:
+        """These loops with other names."""
+        new = {"": "", **names}
+        middle = tuple(new[each] for each in self.middle)
+        return replace(self, first=new[self.first], middle=middle, rows=new[self.rows], last=new[self.last])
 
 
-def in_tiles(recipe: Recipe, reader: Reduction, cpu: Cpu, most_vectors: int) -> list[str]:
-    """Let a sum grow in registers, a tile at a time, and be stored when it is whole; what was done, in words."""
-    f, name = recipe.function, reader.name
-    declared = f.program.algorithm.computations[name]
-    plan = SumLoops.of(f, declared, cpu.lanes(declared.dtype.bytes), most_vectors)
-    sums = reader.accumulate(free_name(f, f"{name}_sums"))
-    first, last = Iter(plan.first), Iter(plan.last)
-    scope, inner = [first, *map(Iter, plan.middle)], list[Iter]()
-    outer = first
-    if plan.rows and plan.count > 1:
-        rows = Iter(plan.rows)
+def in_tiles(
+    recipe: Recipe, reader: Computation, cpu: Cpu, most_vectors: int, taken: Sequence[Reduction] = ()
+) -> list[str]:
+    """Let a sum grow in registers, a tile at a time, and be stored when it is whole; what was done, in words.
+
+    With sums that are `taken` along, `reader` is what is made of them, at its own iterators: these grow in registers,
+    and it alone is stored. Products have a tile of rows, and sums over the terms of runs one row, or a tile as well
+    where there are no products.
+    """
+    f = recipe.function
+    computed = f.program.algorithm.computations
+    listed = [computed[each.name] for each in taken] or [computed[reader.name]]
+    over_runs = [bool(_start_of_run(f, each)) for each in listed]
+    products = over_runs.count(False)
+    declared = listed[over_runs.index(False)] if products else listed[0]
+    share = most_vectors // (products or len(listed)) or 1
+    plan = SumLoops.of(f, declared, cpu.lanes(declared.dtype.bytes), share).named(
+        dict(zip(declared.iterators, computed[reader.name].iterators, strict=True))
+    )
+    if not taken:
+        assert isinstance(reader, Reduction)
+        taken = [reader.accumulate(free_name(f, f"{reader.name}_sums"))]
+    scope, inner = _tiles(recipe, reader, computed[reader.name], plan)
+    turned, words = list[str](), list[str]()
+    for sums, own, by_row in zip(taken, listed, over_runs, strict=True):
+        deeper = by_row and products > 0 and plan.is_tiled
+        names = dict(zip(computed[reader.name].iterators, own.iterators, strict=True))
+        _in_tile(f, sums, own, plan.named(names), reader, inner[0] if deeper else scope[-1])
+        turned += with_rows_of_weights(f, sums, own, names[plan.last] if plan.last else "")
+        words.append(f"loops over {', '.join(loops_of(f, sums.update))}")
+    if plan.is_tiled and not (products and any(over_runs)):
+        reader.unroll(inner[0])
+    if plan.last:
+        reader.vectorize(Iter(plan.last), plan.lanes)
+    run = next(filter(None, (_start_of_run(f, each) for each in listed)), "")
+    reader.parallelize(scope[0], **({"balance": f[run]} if run else {}))
+    words += [f"sums of {plan.count} {plan.rows} in registers" if plan.is_tiled else "sums in registers"]
+    return [*words, *([f"{plan.last} in vectors"] if plan.last else []), f"{scope[0]} on threads", *turned]
+
+
+def _tiles(recipe: Recipe, reader: Computation, declared: Declared, plan: SumLoops) -> tuple[list[Iter], list[Iter]]:
+    """Cut the loops of a value into tiles: the loops around a tile, the first one for threads, and those in it."""
+    scope, inner = [Iter(plan.first), *map(Iter, plan.middle)], list[Iter]()
+    if plan.is_tiled:
         block, row = (part_of(recipe, declared, f"{plan.rows}_{part}") for part in ("tile", "row"))
-        reader.split(rows, plan.count, block, row)
-        outer = block if rows.name == first.name else first
-        scope = [outer, *map(Iter, plan.middle), *([] if outer.name == block.name else [block])]
+        reader.split(Iter(plan.rows), plan.count, block, row)
+        scope = [block, *scope[1:]] if plan.rows == plan.first else [*scope, block]
         inner = [row]
     if plan.last:
-        inner.append(last)
-    if [each.name for each in (*scope, *inner)] != loops_of(f, reader):
+        inner.append(Iter(plan.last))
+    if [each.name for each in (*scope, *inner)] != loops_of(recipe.function, reader):
         reader.reorder(*scope, *inner)
-    sums.compute_at(reader, scope[-1])
+    return scope, inner
+
+
+def _in_tile(f: Function, sums: Reduction, declared: Declared, plan: SumLoops, reader: Computation, at: Iter) -> None:
+    """Compute sums in a loop of what reads them: terms outside, then the rows of a tile, unrolled, then vectors.
+
+    The loop over a run stays in the one over runs, which says where it begins and ends.
+    """
+    sums.compute_at(reader, at)
+    found = run_of_positions(f.program.algorithm, declared)
+    if found is not None and found.row == plan.rows:
+        plan = replace(plan, rows="", count=1)
     left = [name for name in (plan.rows, plan.last) if name and name in loops_of(f, sums.update)]
     terms = [name for name in declared.over if name in loops_of(f, sums.update)]
     if len(left) + len(terms) > 1:
         sums.update.reorder(*map(Iter, (*terms, *left)))
     for stage in (sums.init, sums.update):
-        if (inner[:-1] or not plan.last) and plan.rows in loops_of(f, stage):
+        if (plan.is_tiled or not plan.last) and plan.rows in loops_of(f, stage):
             stage.unroll(Iter(plan.rows))
         if plan.last:
-            stage.vectorize(last, plan.lanes)
-    if plan.rows and plan.count > 1:
-        reader.unroll(inner[0])
-    if plan.last:
-        reader.vectorize(last, plan.lanes)
-    if plan.run and outer.name == plan.first:
-        reader.parallelize(outer, balance=f[plan.run])
-    else:
-        reader.parallelize(outer)
-    turned = with_rows_of_weights(f, sums, declared, plan.last)
-    words = [f"loops over {', '.join(loops_of(f, sums.update))}"]
-    words += [f"sums of {plan.count} {plan.rows} in registers" if plan.rows and plan.count > 1 else "sums in registers"]
-    return [*words, *([f"{plan.last} in vectors"] if plan.last else []), f"{outer} on threads", *turned]
+            stage.vectorize(Iter(plan.last), plan.lanes)
+
+
+def _start_of_run(f: Function, declared: Declared) -> str:
+    """The array that says where the runs begin whose positions a sum has as terms; empty for other sums."""
+    found = run_of_positions(f.program.algorithm, declared)
+    return "" if found is None or found.position not in declared.over else found.start
 
 
 def with_rows_of_weights(f: Function, sums: Reduction, declared: Declared, last: str) -> list[str]:

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from tiramisu_py import GPU_MEMORY, REGISTER, Combine, Computation, GpuThreads, Iter, Reduction, Target, root
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
-from tiramisu_py.queries import Declared, PositionRun, chosen_by_values, run_of_positions
+from tiramisu_py.queries import (
+    Declared,
+    PositionRun,
+    chosen_by_values,
+    is_read_in_place,
+    readers_of,
+    run_of_positions,
+)
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, checked_gpu, processor, untouched, with_sizes
 from tiramisu_py.recipes.rows_of_values import in_rows, on_gpu
@@ -65,7 +72,9 @@ def traversal(
     One stage alone needs no runs to go by positions: its first iterator is dealt out, be it over edges or nodes. The
     sums of one stage over runs, and over an axis such as products of two rows, grow in tiles of registers, of as many
     `vectors` as `sizes` say (of one row at least, and of no more where a run has one), and are stored once; other
-    stages have no `vectors`.
+    stages have no `vectors`. What is made of such sums at its own iterators, a bias or an activation, takes them along,
+    be they over runs or over an axis: ``traversal(total, product, y)`` for ``y[n, d] = total[n, d] + product[n, d]``.
+    They stay in registers, and y alone is stored.
 
     `on` is a GPU and its operation sequence, ``tm.gpu(stream=1)``, or None for cores. There each run or position has a
     thread; of a sum over a run, the last stage, as many threads have a part as `sizes` say (``{"group": 32}``, a warp)
@@ -122,25 +131,44 @@ class _Traversal:
         combine = self.combine if self._places else None
         if isinstance(plan, TraversalSizes):
             assert self.gpu is not None
-            return on_gpu(self.recipe, self.last, self.gpu, plan.threads, combine)
-        if isinstance(self.last, Reduction) and self.is_tiled(plan):
-            return in_tiles(self.recipe, self.last, processor("traversal", cpu), plan.vectors)
+            return on_gpu(self.recipe, self.last, self.gpu, plan.threads, combine, taken=self._taken)
+        if isinstance(plan, TileSizes) and self.is_tiled(plan):
+            return in_tiles(self.recipe, self.last, processor("traversal", cpu), plan.vectors, self._taken)
         return in_rows(self.recipe, self.last, processor("traversal", cpu), combine)
 
     def is_tiled(self, plan: TraversalSizes | TileSizes) -> bool:
-        """Whether the traversal is one stage of sums on cores, which grow in tiles."""
-        is_sum = isinstance(self.last, Reduction) and not self._places
+        """Whether the traversal is one stage of sums on cores, which grow in tiles, or takes sums along."""
+        is_sum = bool(self._taken) or (isinstance(self.last, Reduction) and not self._places)
         return isinstance(plan, TileSizes) and is_sum and self._is_alone(plan)
 
     def _is_alone(self, plan: TraversalSizes | TileSizes) -> bool:
-        """Whether there is one stage, whose values are rows."""
+        """Whether there is one stage, whose values are rows, but for sums that it takes along."""
         declared, found = self._declared(self.last), self._run()
         over_runs = found is not None and found.position in declared.over
-        if self.before or not declared.iterators or (found is not None and not over_runs) or self._is_grouped(plan):
+        if not declared.iterators or (found is not None and not over_runs) or self._is_grouped(plan):
             return False
+        if self.before:
+            return bool(self._taken)
         if self._places:
             return self.by != "runs" and found is None
         return over_runs == (self.by == "runs")
+
+    @property
+    def _taken(self) -> list[Reduction]:
+        """The stages before the last one, where they are all sums that it reads at its own iterators alone."""
+        algorithm, last = self.recipe.function.program.algorithm, self.last.name
+        found = [stage for stage in self.before if isinstance(stage, Reduction)]
+        if isinstance(self.last, Reduction) or len(found) < len(self.before) or self._run() is not None:
+            return []
+        kept = any(readers_of(algorithm, stage.name) != [last] or stage.name in algorithm.outputs for stage in found)
+        in_place = all(is_read_in_place(algorithm, stage.name, last) for stage in found)
+        return [] if kept or not in_place or any(map(self._has_places, found)) else found
+
+    def _has_places(self, stage: Computation) -> bool:
+        """Whether a stage is a scatter, or has values of the positions of runs."""
+        declared = self._declared(stage)
+        found = run_of_positions(self.recipe.function.program.algorithm, declared)
+        return bool(chosen_by_values(declared)) or (found is not None and found.position in declared.iterators)
 
     def _is_grouped(self, plan: TraversalSizes | TileSizes) -> bool:
         return isinstance(plan, TraversalSizes) and (plan.group > 1 or plan.threads % plan.group != 0)

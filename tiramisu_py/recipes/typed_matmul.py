@@ -103,9 +103,10 @@ def typed_matmul(
     has its terms in their order. Iterators between positions and columns, ``{r: R, p: types[r], h: H, d: F}``, are
     products of their own, such as those of heads.
 
-    The sums may be `product` themselves, where nothing else is to be stored. Such sums need no runs: in
+    The sums may be `product` themselves, where nothing else is to be stored. Sums need no runs: in
     ``msg[p, d] += X[index[p], k] * W[etype[p], k, d]`` each position says which matrix is its own, as in COO, and
-    tiles have positions of any types. Weights whose rows are not along the columns are copied by columns first.
+    tiles have positions of any types; what reads them at its own iterators takes them along as well. Weights whose rows
+    are not along the columns are copied by columns first.
 
     `on` is a GPU and its operation sequence, ``tm.gpu(stream=1)``, or None for cores. There the threads of a block
     gather its rows of X into shared memory, once for all columns, where these are at most as many bytes as `shared`
@@ -129,14 +130,17 @@ def typed_matmul(
             sums = product.accumulate(free_name(recipe.function, f"{product.name}_sums"))
             form = _form_of(recipe, product, sums)
         else:
-            form = _form_of(recipe, product, sums_of(recipe, product))
-            untouched(recipe, form.reader)
-            untouched(recipe, form.sums)
+            of_product = sums_of(recipe, product)
+            untouched(recipe, product)
+            untouched(recipe, of_product)
+            if not any(_is_in_runs(recipe, each) for each in (product, of_product)):
+                return recipe.commands(loops=_by_index(recipe, of_product, on, cpu, given, product))
+            form = _form_of(recipe, product, of_product)
         loops = _on_cores(recipe, form, cpu, given) if on is None else _on_gpu(recipe, form, on, given)
     return recipe.commands(loops=loops)
 
 
-def _is_in_runs(recipe: Recipe, product: Reduction) -> bool:
+def _is_in_runs(recipe: Recipe, product: Computation) -> bool:
     """Whether a product has a value for each position of runs."""
     declared = _declared(recipe, product)
     found = run_of_positions(recipe.function.program.algorithm, declared)
@@ -149,8 +153,9 @@ def _by_index(
     on: GpuThreads | None,
     cpu: Cpu | Target | str | None,
     given: Mapping[str, int],
+    reader: Computation | None = None,
 ) -> list[str]:
-    """Schedule products whose matrices are chosen by an index, or are one for all; in words."""
+    """Schedule products whose matrices are chosen by an index, or are one for all, and what reads them; in words."""
     declared = _declared(recipe, product)
     if chosen_by_values(declared) or run_of_positions(recipe.function.program.algorithm, declared) is not None:
         raise ArgumentError(
@@ -168,8 +173,11 @@ def _by_index(
         )
     if on is None:
         plan = with_sizes(TileSizes(ACCUMULATORS), "typed_matmul", given)
-        return in_tiles(recipe, product, processor("typed_matmul", cpu), plan.vectors)
+        known, taken = processor("typed_matmul", cpu), [product] if reader is not None else []
+        return in_tiles(recipe, reader or product, known, plan.vectors, taken)
     threads = with_sizes(ThreadSizes(THREADS, MOST_BYTES), "typed_matmul", given, least={"shared": 0})
+    if reader is not None:
+        return on_gpu(recipe, reader, on, threads.threads, taken=[product])
     return on_gpu(recipe, product, on, threads.threads, shared=threads.shared)
 
 
