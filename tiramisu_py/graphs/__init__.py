@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tiramisu_py.graphs.compiling import compile, replaced
     from tiramisu_py.graphs.graph import Graph
     from tiramisu_py.graphs.layers import GraphRun, Layer, layer
+    from tiramisu_py.graphs.ranks import RankRun
     from tiramisu_py.graphs.sampling import Sample, SampledLayer, sample
     from tiramisu_py.graphs.words import (
         concat,
@@ -32,6 +33,7 @@ front(
         "tiramisu_py.graphs.compiling": "compile, replaced",
         "tiramisu_py.graphs.graph": "Graph",
         "tiramisu_py.graphs.layers": "Layer, GraphRun, layer",
+        "tiramisu_py.graphs.ranks": "RankRun",
         "tiramisu_py.graphs.sampling": "Sample, SampledLayer, sample",
         "tiramisu_py.graphs.words": (
             "concat, dot_prod, edge_softmax, exp, leaky_relu, linear, maximum, outer_prod, relu, reshape, select, "
@@ -44,6 +46,7 @@ __all__ = [
     "Graph",
     "Layer",
     "GraphRun",
+    "RankRun",
     "Sample",
     "SampledLayer",
     "compile",

@@ -11,8 +11,17 @@ import numpy.typing as npt
 
 import tiramisu_py as tm
 from tiramisu_py.errors import ArgumentError, UnsupportedError
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgesByNode:
+    """Edges in runs by the node where they end: where each was in the caller's order, and the arrays of programs."""
+
+    order: Array
+    arrays: dict[str, Array]
 
 
 class Graph:
@@ -138,6 +147,19 @@ class Graph:
         if ("distinct", keys) not in self._made:
             self._made["distinct", keys] = tm.distinct(*map(self.array, keys))
         return self._made["distinct", keys]
+
+    @property
+    def by_destinations(self) -> EdgesByNode:
+        """The edges in runs by the node where they end, in each by their types; made once."""
+        if "by_destinations" not in self._made:
+            src, dst, etype = (self.array(name) for name in ("src", "dst", "etype"))
+            places = np.lexsort((etype, dst))
+            rows = np.searchsorted(dst[places], np.arange(self.nodes + 1)).astype(np.int32)
+            arrays = {"rows": rows, "src": src[places], "etype": etype[places], "ntype": self.array("ntype")}
+            frozen = {name: tm.frozen(array) for name, array in arrays.items()}
+            self._made["by_destinations"] = EdgesByNode(tm.frozen(self.order[places]), frozen)
+        found: EdgesByNode = self._made["by_destinations"]
+        return found
 
     def sorted_types(self, keys: tuple[str, ...] = ()) -> Array:
         """The type of each sorted edge, or of each distinct combination of keys of which types are the last."""

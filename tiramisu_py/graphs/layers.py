@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 import tiramisu_py as tm
@@ -15,10 +14,12 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.choices import LayerRewrites, taken
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.fusion import checked_fusion, fused
+from tiramisu_py.graphs.given import GivenValues
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.measured import MeasuredWay, checked_tiles, fastest_way
 from tiramisu_py.graphs.on_torch import on_tensors
 from tiramisu_py.graphs.programs import LayerMachine, LayerProgram, sizes_of, work_on
+from tiramisu_py.graphs.ranks import RankRun
 from tiramisu_py.graphs.rewrites import (
     Done,
     compacted,
@@ -286,6 +287,16 @@ class Layer:
         machine = LayerMachine(threads, device, sanitize, tuple(fast), launch_graph, *own)
         return GraphRun(self.chosen_for(graph), graph, machine)
 
+    def on_ranks(self, graph: Graph, ranks: int, *, fast: Collection[str] = ()) -> RankRun:
+        """The layer on a graph whose nodes are dealt out to ranks, in blocks, with the edges that end there.
+
+        Each rank has the whole graph, and the values of its own nodes. What the edges that end at its nodes read of
+        others arrives in exchanges that are derived, in whole blocks. Of the rewrites, weights are
+        multiplied with each other; pairs and sums before products would be shared by ranks, and are left out.
+        Raises `ArgumentError` for a number of ranks that is none, and for models that return values of edges.
+        """
+        return RankRun(self, graph, ranks, fast)
+
     @property
     def _tile(self) -> int:
         """The vectors of a tile of sums: those that were the fastest, where that was measured."""
@@ -323,7 +334,7 @@ class GraphRun:
 
     def __call__(self, **given: Any) -> Any:
         """The result of the layer; several as a tuple. Raises `ArgumentError`, naming what does not fit the graph."""
-        made = self.forward(self.arguments(given))
+        made = self.forward(self._given.of_model(given))
         steps = self.layer.trace.outputs
         unsorted = self.graph.in_given_order
         found = tuple(unsorted(a) if s.loop == "edges" else a for s, a in zip(steps, made, strict=True))
@@ -334,18 +345,9 @@ class GraphRun:
 
         For several results, `weights` is a tuple with those of each.
         """
-        outputs = self.layer.trace.outputs
-        listed = weights if isinstance(weights, tuple) else (weights,)
-        if len(listed) != len(outputs):
-            raise ArgumentError(
-                f"{self.layer.name} has {len(outputs)} results: give weights for each, not {len(listed)}"
-            )
-        named = {}
-        for step, each in zip(outputs, listed, strict=True):
-            label = f"the weights of {step.label}"
-            array = self._array(label, each, step.shape, step.loop)
-            named[self.step.cotangents[step.label]] = array
-        found = self.step({**self.arguments(given), **named})[len(outputs) :]
+        own = self._given
+        named = own.of_results(weights, self.step.cotangents)
+        found = self.step({**own.of_model(given), **named})[len(self.layer.trace.outputs) :]
         return {
             name: self.graph.in_given_order(gradient) if name in self.layer.trace.edge else gradient
             for name, gradient in zip(self.step.wrt, found, strict=True)
@@ -389,35 +391,10 @@ class GraphRun:
         lines = [f"{self.layer.name} on {self.graph}", *self.forward.report()]
         return "\n".join([*lines, "gradients:", *self.step.report()])
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Array]:
-        """The arguments of the model, as arrays of the graph's sorted edges and its nodes; raises `ArgumentError`."""
-        trace = self.layer.trace
-        names = [*trace.node, *trace.edge, *trace.weights]
-        for name in given:
-            if name not in names:
-                raise ArgumentError(f"{self.layer.name} is not given {name}: it takes {', '.join(names)}")
-        missing = next((name for name in names if name not in given), None)
-        if missing is not None:
-            raise ArgumentError(f"{missing} is missing: {self.layer.name} takes {', '.join(names)}")
-        found = {name: self._array(name, given[name], shape, "nodes") for name, shape in trace.node.items()}
-        found |= {name: self._array(name, given[name], shape, "edges") for name, shape in trace.edge.items()}
-        for name, own in trace.weights.items():
-            found[name] = self._array(name, given[name], own.shape, own.types)
-        return found
-
-    def _array(self, name: str, given: Any, shape: Sequence[int], of: str) -> Array:
-        """An argument as an array of the layer's type, sorted as edges are; raises `ArgumentError`."""
-        counts = {"nodes": self.graph.nodes, "edges": self.graph.edges, "etype": self.graph.etypes}
-        counts["ntype"] = self.graph.ntypes
-        array, own = np.asarray(given), self.layer.dtype.numpy
-        wanted = (*([counts[of]] if of else []), *shape)
-        if array.shape != wanted:
-            kinds = {"etype": "types of edges", "ntype": "types of nodes"}
-            there = f"there are {counts[of]} {kinds.get(of, of)}" if of else "it is one for all"
-            raise ArgumentError(f"{name} has the shape {array.shape}, and {there}: give an array of shape {wanted}")
-        if array.dtype != own:
-            raise ArgumentError(f"{name} is an array of {array.dtype}, and {self.layer.name} computes in {own}")
-        return np.asarray(array[self.graph.order] if of == "edges" else array, order="C")
+    @property
+    def _given(self) -> GivenValues:
+        own = self.layer
+        return GivenValues(own.name, own.trace, own.dtype, self.graph, self.graph.order, self.graph.nodes)
 
     def __repr__(self) -> str:
         return f"<{self.layer.name} on {self.graph}>"

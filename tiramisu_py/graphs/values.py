@@ -169,7 +169,7 @@ class OfNode(ModelValue):
         return (self.of,)
 
     def at(self, made: EmittedLayer, point: Any, axes: Sequence[Any]) -> Any:
-        return self.of.at(made, made.index(self.end)[point], axes)
+        return self.of.at(made, made.node_at(self.end, point), axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class Slice(ModelValue):
         weight = made.f[self.weight]
         if not self.types:
             return weight[tuple(axes)]
-        at = made.index(self.end)[point] if self.end else point
+        at = made.node_at(self.end, point) if self.end else point
         return weight[(made.index(self.types)[at], *axes)]
 
 
@@ -297,7 +297,7 @@ class ModelStep(ModelValue):
         return self.label
 
     def at(self, made: EmittedLayer, point: Any, axes: Sequence[Any]) -> Any:
-        return made.steps[self][(point, *axes)]
+        return made.steps[self][(*made.instance(self.loop, point), *axes)]
 
 
 @dataclass(eq=False)

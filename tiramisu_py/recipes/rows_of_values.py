@@ -23,11 +23,7 @@ def in_rows(recipe: Recipe, stage: Computation, cpu: Cpu, combine: Combine | Non
     A scatter is on one thread without `combine`, and its terms are added in their order.
     """
     f = recipe.function
-    declared, lanes = f.program.algorithm.computations[stage.name], cpu.lanes(stage.dtype.bytes)
-    tags = list[str]()
-    statements: list[Any] = [stage.init, stage.update] if isinstance(stage, Reduction) else [stage]
-    for statement in statements:
-        tags = _in_vectors(recipe, statement, declared, lanes)
+    declared, tags = f.program.algorithm.computations[stage.name], in_vectors(recipe, stage, cpu)
     first = Iter(declared.iterators[0])
     if isinstance(stage, Reduction) and chosen_by_values(declared):
         (term, *_) = loops_of(f, stage.update)
@@ -37,7 +33,17 @@ def in_rows(recipe: Recipe, stage: Computation, cpu: Cpu, combine: Combine | Non
             tags.append(f"{term} on threads, {ADDED[combine]}")
     elif recipe.tried(partial(_on_threads, stage, first)):
         tags.append(f"{first} on threads")
-    return [f"loops over {', '.join(loops_of(f, statements[-1]))}", *tags]
+    last = stage.update if isinstance(stage, Reduction) else stage
+    return [f"loops over {', '.join(loops_of(f, last))}", *tags]
+
+
+def in_vectors(recipe: Recipe, stage: Computation, cpu: Cpu) -> list[str]:
+    """Run the last axis of values in vectors, as the innermost loop, where it is wide enough; in words."""
+    declared, lanes = recipe.function.program.algorithm.computations[stage.name], cpu.lanes(stage.dtype.bytes)
+    tags = list[str]()
+    for statement in [stage.init, stage.update] if isinstance(stage, Reduction) else [stage]:
+        tags = _in_vectors(recipe, statement, declared, lanes)
+    return tags
 
 
 def _on_threads(stage: Computation, first: Iter) -> None:
