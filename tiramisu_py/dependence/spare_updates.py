@@ -33,10 +33,8 @@ def may_run_anywhere(program: Program, statement: Statement) -> bool:
     computation = program.algorithm.source(statement.source)
     if statement.role is not Role.UPDATE or not statement.guards or not isinstance(computation, Computation):
         return False
-    if program.runs_on_ranks or program.kernel_of(statement) is not None:
+    if program.meets_ranks or program.kernel_of(statement) is not None:
         return False
-    if any(_of_ranks(each) for each in program.statements.values()):
-        return False  # a rank's own program, in which nobody knows the places of what others send or bring together
     tag = program.loops[statement.loops[-1]].tag if statement.loops else None
     if not isinstance(tag, Vector) or tag.combine not in (None, Combine.PRIVATE):
         return False
@@ -46,12 +44,6 @@ def may_run_anywhere(program: Program, statement: Statement) -> bool:
     if not terms_only or not _always_has_a_result(statement.body):
         return False
     return _reads_inside(program, statement, computation) and is_undisturbed(program, statement)
-
-
-def _of_ranks(statement: Statement) -> bool:
-    """Whether a statement is part of a message, or brings partial results of ranks together."""
-    made = statement.link.combination
-    return statement.link.message is not None or (made is not None and not made.threads)
 
 
 def _reads_inside(program: Program, statement: Statement, computation: Computation) -> bool:

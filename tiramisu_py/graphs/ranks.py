@@ -93,7 +93,8 @@ class RankRun:
             if name in f.algorithm.inputs or name in f.algorithm.computations:
                 f[name].distribute_array([n, *AXES[: len(shape)]], rank=n // self.block)
         for name, declared in f.algorithm.computations.items():
-            if declared.iterators[:1] == (n.name,) and not queries.chosen_by_values(declared):
+            own = dict(zip(declared.iterators, queries.extents(declared), strict=True))
+            if own.get(n.name) == self.graph.nodes and not queries.chosen_by_values(declared):
                 f[name].split(n, self.block, _RANK, _OWN)
                 f[name].tag_distribute(_RANK)
             elif terms := [each for each in declared.over if each.partition("_")[0] == n.name]:

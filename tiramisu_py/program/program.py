@@ -171,6 +171,11 @@ class Program:
         """Whether it says what ranks do: all of them, or one with blocks of its own."""
         return self.ranks.axes > 0 or self.ranks.blocks is not None
 
+    @property
+    def meets_ranks(self) -> bool:
+        """Whether it runs on ranks, or is what one of them runs, in which messages have no places of their own."""
+        return self.runs_on_ranks or any(each.meets_ranks for each in self.statements.values())
+
     def statements_of(self, source: str) -> tuple[Statement, ...]:
         """The statements that compute values of a computation (copies and combinations are not among them)."""
         return tuple(s for s in self.storing if s.source == source and s.role not in (Role.COPY, Role.COMBINE))

@@ -314,6 +314,12 @@ class Statement:
         return self.role is Role.COMBINE and self.link.combination is not None and bool(self.link.combination.axes)
 
     @property
+    def meets_ranks(self) -> bool:
+        """Whether it is a part of a message, or starts, brings together or adds partial results of ranks."""
+        made = self.link.combination
+        return self.link.message is not None or (made is not None and not made.threads)
+
+    @property
     def receives(self) -> bool:
         """Whether the values that it stores come in a message, so that it loads nothing."""
         return self.role is Role.COPY and self.link.message is not None

@@ -166,7 +166,7 @@ class _Elsewhere:
         read = accessed_of(self.accesses, self.array, {False: True})
         callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
         inputs = [s for s in callers if s.source in self.before.algorithm.inputs]
-        needed = sets.united([*([read] if inputs and read is not None else []), *self._stored(guarded=True)])
+        needed = sets.united([*([read] if inputs and read is not None else []), *self._left()])
         storage = (inputs or callers)[0]
         return self._copy("entry", needed, storage.source, storage.name, self.storages[storage.name], 0)
 
@@ -180,12 +180,18 @@ class _Elsewhere:
             "exit", stored, storage.source, self.storages[storage.name], storage.name, len(self.array.extents)
         )
 
-    def _stored(self, guarded: bool = False) -> list[isl.Set]:
-        """The elements that each statement stores; with `guarded`, only of statements with guards."""
+    def _left(self) -> list[isl.Set]:
+        """The elements that statements may leave as they are: stored under guards, and by no statement without."""
+        certain = sets.united(self._stored(guarded=False))
+        maybe = self._stored(guarded=True)
+        return maybe if certain is None else [each.subtract(certain) for each in maybe]
+
+    def _stored(self, guarded: bool | None = None) -> list[isl.Set]:
+        """The elements that each statement stores; of statements with guards alone, or of those without."""
         found = []
         for access in self.accesses.of_buffer(self.array.name):
             statement = access.actor.statement
-            if access.is_write and statement is not None and (statement.guards or not guarded):
+            if access.is_write and statement is not None and guarded in (None, bool(statement.guards)):
                 found.append(elements_of(self.before, access))
         return found
 

@@ -182,7 +182,7 @@ def strided_remark(program: Program, statement: Statement) -> str:
     if lanes is None:
         return ""
     said = f"{STRIDED} {program.loops[lanes.loop].name}: {', '.join(lanes.arrays)}"
-    if program.runs_on_ranks:
+    if program.meets_ranks:
         return said
     usable = [each for each in statement.loops if program.loops[each].tag is None]
     loop = contiguous_loop(program, lanes, usable)
@@ -203,7 +203,7 @@ def copies_remark(program: Program, piece: DomainPiece) -> str:
         return ""
     said = f"{COPIED} {piece.copies} times around the point where {text_of(piece.around)}"
     last = statement.loops[-1]
-    if program.loops[last].tag is not None or program.runs_on_ranks or carries(program, last):
+    if program.loops[last].tag is not None or program.meets_ranks or carries(program, last):
         return said
     return f"{said}; {statement.handle}.vectorize({program.loops[last].name}, 8) keeps one"
 
