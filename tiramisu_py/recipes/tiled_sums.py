@@ -99,7 +99,7 @@ def in_tiles(
         _in_tile(f, sums, own, plan.named(names), reader, inner[0] if deeper else scope[-1])
         turned += with_rows_of_weights(f, sums, own, names[plan.last] if plan.last else "")
         words.append(f"loops over {', '.join(loops_of(f, sums.update))}")
-    if plan.is_tiled and not (products and any(over_runs)):
+    if plan.is_tiled:
         reader.unroll(inner[0])
     if plan.last:
         reader.vectorize(Iter(plan.last), plan.lanes)
