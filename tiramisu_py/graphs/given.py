@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class GivenValues:
+class LayerArguments:
     """The arguments of a layer's programs, from those of its caller.
 
     `order` says where each edge of the programs is among the caller's. Nodes have values here for `nodes` of them, all

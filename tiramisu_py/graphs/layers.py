@@ -14,7 +14,7 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.choices import LayerRewrites, taken
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.fusion import checked_fusion, fused
-from tiramisu_py.graphs.given import GivenValues
+from tiramisu_py.graphs.given import LayerArguments
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.measured import MeasuredWay, checked_tiles, fastest_way
 from tiramisu_py.graphs.on_torch import on_tensors
@@ -392,9 +392,9 @@ class GraphRun:
         return "\n".join([*lines, "gradients:", *self.step.report()])
 
     @property
-    def _given(self) -> GivenValues:
+    def _given(self) -> LayerArguments:
         own = self.layer
-        return GivenValues(own.name, own.trace, own.dtype, self.graph, self.graph.order, self.graph.nodes)
+        return LayerArguments(own.name, own.trace, own.dtype, self.graph, self.graph.order, self.graph.nodes)
 
     def __repr__(self) -> str:
         return f"<{self.layer.name} on {self.graph}>"

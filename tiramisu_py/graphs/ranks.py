@@ -17,7 +17,7 @@ import tiramisu_py as tm
 from tiramisu_py import queries, recipes
 from tiramisu_py.errors import ArgumentError, UnsupportedError
 from tiramisu_py.graphs.emitting import AXES, emitted, n
-from tiramisu_py.graphs.given import GivenValues
+from tiramisu_py.graphs.given import LayerArguments
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import reassociated
 from tiramisu_py.graphs.values import EDGES
@@ -160,7 +160,7 @@ class RankRun:
         return self.step.compile(fast=self.fast)
 
     def _called(
-        self, kernel: Any, f: tm.Function, comm: Any, arguments: Callable[[GivenValues], dict[str, Any]]
+        self, kernel: Any, f: tm.Function, comm: Any, arguments: Callable[[LayerArguments], dict[str, Any]]
     ) -> Any:
         """Call a kernel on all ranks, or raise the first one's error on all of them."""
         every = _world() if comm is None else comm
@@ -183,13 +183,13 @@ class RankRun:
         own = {name: array for name, array in self.graph.by_destinations.arrays.items() if name in f.algorithm.inputs}
         return {**given, **own, **self._sizes(f)}
 
-    def _given(self, rank: int | None = None) -> GivenValues:
+    def _given(self, rank: int | None = None) -> LayerArguments:
         own, order = self.layer, self.graph.by_destinations.order
         if rank is None:
-            return GivenValues(own.name, own.trace, own.dtype, self.graph, order, self.graph.nodes)
+            return LayerArguments(own.name, own.trace, own.dtype, self.graph, order, self.graph.nodes)
         nodes = self.owned(rank)
         whose = f"nodes of rank {rank}, {nodes.start} to {nodes.stop}"
-        return GivenValues(own.name, own.trace, own.dtype, self.graph, order, nodes.stop - nodes.start, whose)
+        return LayerArguments(own.name, own.trace, own.dtype, self.graph, order, nodes.stop - nodes.start, whose)
 
     def _by_name(self, found: Sequence[Array]) -> dict[str, Array]:
         own, trace = self._given(), self.layer.trace
