@@ -13,6 +13,7 @@ import tiramisu_py as tm
 from tests.graphs.models import MODELS, F
 from tests.graphs.test_models import GRAPHS, graph_of
 from tiramisu_py import graphs
+from tiramisu_py.graphs.given import LayerArguments
 from tiramisu_py.graphs.programs import LayerProgram
 
 #: Counts what is allocated in the code that follows it.
@@ -66,7 +67,8 @@ def test_a_call_asks_for_the_bytes_that_are_reported(tmp_path: Path) -> None:
     run = made.on(graph_of(GRAPHS["a hub"]), threads=1)
     draw = np.random.default_rng(0)
     shapes = {"feature": (run.graph.nodes, F), "norm": (run.graph.edges,), "W": (F, width)}
-    given = run.arguments({name: draw.standard_normal(shape) for name, shape in shapes.items()})
+    own = LayerArguments(made.name, made.trace, made.dtype, run.graph, run.graph.order, run.graph.nodes)
+    given = own.of_model({name: draw.standard_normal(shape) for name, shape in shapes.items()})
     forward, backward = run.report().split("gradients:\n")
     ones = np.ones((run.graph.nodes, *made.trace.outputs[0].shape))
     for program, more, said in (

@@ -16,6 +16,7 @@ from benchmarks.common.tables import milliseconds, table
 from benchmarks.graphs.layers import arguments, layer
 from benchmarks.graphs.turns import Turns
 from tiramisu_py import graphs, queries
+from tiramisu_py.graphs.given import LayerArguments
 from tiramisu_py.graphs.programs import LayerProgram, work_on
 from tiramisu_py.graphs.schedules import is_typed_product
 
@@ -113,7 +114,8 @@ class LayerParts:
 def measured_parts(model: str, name: str, graph: graphs.Graph, way: str, threads: int, turns: Turns) -> LayerParts:
     """The parts of a result."""
     own = layer(model, **WAYS[way]).on(graph, threads=threads, fast=FAST)
-    given = own.arguments(arguments(model, graph))
+    taken_by = LayerArguments(model, own.layer.trace, own.layer.dtype, graph, graph.order, graph.nodes)
+    given = taken_by.of_model(arguments(model, graph))
     algorithm = own.layer.function.algorithm
     kinds = {each: is_typed_product(own.layer.function, c) for each, c in algorithm.computations.items()}
     runs: dict[str, Any] = {}
