@@ -19,7 +19,8 @@ from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.equivalence.comparing import differences
-from tiramisu_py.equivalence.indirect_reads import with_keys_of, written_out
+from tiramisu_py.equivalence.declared_facts import with_facts_of
+from tiramisu_py.equivalence.indirect_reads import written_out
 from tiramisu_py.equivalence.normal_forms import Classes, NormalForms
 from tiramisu_py.equivalence.terms import Unknown
 from tiramisu_py.errors import DeclarationError, TiramisuError
@@ -58,7 +59,7 @@ class Equivalence:
 
 def compared(f: Algorithm, g: Algorithm) -> Equivalence:
     """The relation of the outputs of two algorithms. Raises `DeclarationError` if their arguments differ."""
-    f, g = with_keys_of(f, g), with_keys_of(g, f)
+    f, g = with_facts_of(f, g), with_facts_of(g, f)
     pairs = _paired(f, g)
     context = f.context.intersect(sets.in_context(g.context, f.isl_context))
     classes = Classes()

@@ -24,35 +24,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.domains.domain import with_size
+from tiramisu_py.algorithm.declare.run_numbers import known_numbers
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.terms_of_sums import sizes_of_terms, with_terms
-from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.operators import sum_
 from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
-
-
-def with_keys_of(one: Algorithm, other: Algorithm) -> Algorithm:
-    """An algorithm with the distinct keys that only the other one takes: facts about inputs that both have."""
-    for of in other.inputs.values():
-        about = of.distinct
-        if about is None or of.name in one.inputs or any(key not in one.inputs for key in about.keys):
-            continue
-        sizes = [size.name for size in (of.values or ()) if isinstance(size, Param) and size.name not in one.params]
-        for name in sizes:
-            one = with_size(one, name)
-        for name in (*about.columns, of.name):
-            one = one.with_input(other.inputs[name])
-    return one
+from tiramisu_py.equivalence.declared_facts import by_places, by_positions
 
 
 def written_out(algorithm: Algorithm) -> Algorithm:
     """The algorithm with sums that are read at places of values inside of what reads them."""
-    done = algorithm
+    done = by_positions(algorithm)
     for name in algorithm.computations:
         for _ in range(8):  # a read may be in what a read is replaced by
             c = done.computations[name]
-            changed = _by_facts(done, _with_sum_of_keys(done, _with_one_sum(done, c)))
+            changed = _by_facts(done, _with_sum_of_keys(done, _with_one_sum(done, by_places(done, c))))
             if changed is c:
                 break
             done = done.with_computations({**done.computations, name: changed})
@@ -171,12 +158,13 @@ def _by_facts(algorithm: Algorithm, c: Computation) -> Computation:
             return None
         index = narrowest(e.indices[0])
         of = algorithm.inputs.get(index.source) if isinstance(index, Access) else None
-        if of is None or of.distinct is None or not isinstance(index, Access) or e.source not in of.distinct.columns:
+        column = algorithm.runs_numbered(e.source) or e.source  # of a run it is the number that is the key
+        if of is None or of.distinct is None or not isinstance(index, Access) or column not in of.distinct.columns:
             return None
-        key = of.distinct.keys[of.distinct.columns.index(e.source)]
-        if algorithm.inputs[key].covers is not None:
-            return None
-        return Access(key, (index.indices[0],), e.dtype, e.owner)
+        key: Input | Computation | None = algorithm.inputs[of.distinct.keys[of.distinct.columns.index(column)]]
+        if isinstance(key, Input) and key.covers is not None:
+            key = known_numbers(algorithm, key.name) if column != e.source else None
+        return None if key is None else Access(key.name, (index.indices[0],), key.dtype, e.owner)
 
     expr, guards = rewrite(c.expr, known), tuple(rewrite(guard, known) for guard in c.guards)
     same = expr is c.expr and all(new is old for new, old in zip(guards, c.guards, strict=True))

@@ -22,6 +22,8 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Expr, Select, Stopped, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, TupleType
@@ -118,11 +120,13 @@ class NormalForms:
             raise Unknown(f"{c.name} is what a call of a C function returns")
         if isinstance(c.dtype, TupleType):
             raise Unknown(f"{c.name} has several components")
+        if c.run_of:
+            return self._number_of_run(c)
         reading = _Reading(self, c, self._points(c.points))
         rank, by = len(c.iterators), "sum" if c.op is None else c.op.own_name or f"operator {id(c.op)}"
         terms = reading.sum_of(typed(c.expr, c.dtype))
         if c.op is not None:
-            for guard in c.guards:
+            for guard in (each for given in c.guards for each in conjuncts(given)):
                 terms = products(terms, reading.indicator(guard), MOST_TERMS)
         if by == "sum":
             return Form(rank, tuple(self._added_up(c, reading.resolved(terms, sums=True))))
@@ -131,6 +135,12 @@ class NormalForms:
         found = reading.texts_of(reading.resolved(terms, sums=False), reading.points)
         one = Fraction(1)
         return Form(rank, tuple(Term(where, one, (Factor(text, at),)) for where, text, at in found.pieces), by)
+
+    def _number_of_run(self, c: Computation) -> Form:
+        """The run that each position is in: one factor, told by the input that says where runs begin."""
+        points = self._points(c.domain)
+        own = Factor(f"the run of {c.run_of}", tuple(sets.variables(points.get_space())))
+        return Form(1, (Term(points, Fraction(1), (own,)),))
 
     def _added_up(self, c: Computation, terms: list[Term]) -> list[Term]:
         """The terms of a value, with those that are the value itself at other places followed to where they start."""
@@ -315,7 +325,8 @@ class _Reading:
 
     def texts(self, e: Expr) -> Texts:
         """The text of a node that is no sum of products, with its operands in their order."""
-        operands = [self._operand(each) for each in e.children()]
+        read = map(narrowest, e.indices) if isinstance(e, Access) else e.children()
+        operands = [self._operand(each) for each in read]
         head = "/".join(map(str, e.facets()))
         if isinstance(e, Call) and e.extern is not None:
             head += f" of {e.extern.header!r} {e.extern.source!r}"

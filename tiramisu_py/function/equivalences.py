@@ -21,12 +21,13 @@ def equivalent(f: Function, g: Function) -> Equivalence:
 
         C[i, j] = sum of A[i, k] * B[k, j]   and the same in blocks of k   -->   .ok
 
-    Only the definitions count, as `compact` and `reassociate` have rewritten them, and no schedule. Outputs are
-    paired by their names, or in order if these differ. Equal are values that are sums of the same products of
-    elements, in any order; as real numbers, so bits may differ. What is no sum of products (``exp``, maxima, a choice
-    by values) is compared as written. ``.ok`` says that they are proven equal; ``.is_different``, that `evaluate`
-    gives two values at the sizes ``.params`` in ``.element``; else neither is known, and ``str()`` says why. Raises
-    `DeclarationError` if inputs, parameters or the number of outputs differ.
+    Only the definitions count, as commands such as `compact`, `gather` and `reassociate` have rewritten them, and no
+    schedule. Keys, inverses and runs that one function declares of inputs of both are taken to be right, as a call
+    verifies. Outputs are paired by their names, or in order if these differ. Equal are values that are sums of the
+    same products of elements, in any order; as real numbers, so bits may differ. What is no sum of products (``exp``,
+    maxima, a choice by values) is compared as written. ``.ok`` says that they are proven equal; ``.is_different``,
+    that `evaluate` gives two values at the sizes ``.params`` in ``.element``; else neither is known, and ``str()``
+    says why. Raises `DeclarationError` if inputs, parameters or the number of outputs differ.
     """
     return compared(_algorithm_of(f), _algorithm_of(g))
 
