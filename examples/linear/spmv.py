@@ -42,7 +42,9 @@ def scheduled(kind: str = "rows", columns: str = "banded", cpu: tm.Target | None
         return tm.sparse.sell(y).multiply
     y.update.after(y.init, i)
     y.parallelize(i, balance=f["start"])
-    y.update.vectorize(p, min((cpu or tm.target()).lanes(tm.float32), MOST), combine=tm.PRIVATE)
+    cpu = cpu or tm.target()
+    remainder = "mask" if cpu.costs.has_masks(4) else "scalar"
+    y.update.vectorize(p, min(cpu.lanes(tm.float32), MOST), combine=tm.PRIVATE, remainder=remainder)
     y.update.prefetch(f["value"], p, AHEAD)
     y.update.prefetch(f["column"], p, AHEAD)
     return f

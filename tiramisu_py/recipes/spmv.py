@@ -34,9 +34,9 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> Appl
 
     Threads have rows with about the same number of entries. The entries of a row are taken several at a time, as many
     as a vector of `cpu` (default: this machine's) holds, and at most 8; the last ones of a row are a vector of their
-    own where the processor has masks for it (AVX-512). The arrays of entries are prefetched. The terms
-    may be any expression of inputs at ``[p]``, and of inputs at places that such elements say. A sum of floating-point
-    numbers is rounded in another order. A matrix that is used many times is faster in slices: see `tm.sparse.sell`.
+    own where the processor has masks for it (AVX2, AVX-512). The arrays of entries are prefetched. The terms may be
+    any expression of inputs at ``[p]``, and of inputs at places that such elements say. A sum of floating-point numbers
+    is rounded in another order. A matrix that is used many times is faster in slices: see `tm.sparse.sell`.
 
     Returns the commands as text, over the function `f`. Raises `ArgumentError` for other computations, and
     `CommandError` as the commands do; nothing is applied then.
@@ -51,7 +51,8 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> Appl
         row, term = Iter(found.row), Iter(found.term)
         product.update.after(product.init, row)
         product.parallelize(row, balance=recipe.function[found.start.name])
-        remainder = "mask" if known.costs.has_mask_registers else "scalar"
+        masked = all(known.costs.has_masks(each.dtype.bytes) for each in found.entries)
+        remainder = "mask" if masked else "scalar"
         product.update.vectorize(term, lanes, combine=Combine.PRIVATE, remainder=remainder)
         for entry in found.entries:
             product.update.prefetch(recipe.function[entry.name], term, AHEAD // size)

@@ -77,12 +77,12 @@ def gathers(processor: str, of: InstructionSet) -> bool:
 
 
 def over(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entry of a level: the mean over its processors. It has gathers if some do, which gain most."""
+    """The entry of a level: the mean over its processors. It has gathers if most of them do."""
     found = dict[str, Any]()
     for name, first in entries[0].items():
         values = [entry[name] for entry in entries]
         found[name] = first if name in OF_ALL or None in values else rounded(mean(values))
-    return {**found, "gathers": any(entry["gathers"] for entry in entries)}
+    return {**found, "gathers": mean(entry["gathers"] for entry in entries) > 0.5}
 
 
 def everything() -> dict[str, Any]:

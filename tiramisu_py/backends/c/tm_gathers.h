@@ -20,10 +20,9 @@
 #include <arm_neon.h>
 #endif
 
-/* Loads from computed places by one instruction; these processors load faster one by one, says the table of
- * tiramisu_py/program/machine. */
-#if defined(__AVX2__) && !defined(__haswell__) && !defined(__broadwell__) && !defined(__znver1__) &&                 \
-    !defined(__znver2__) && !defined(__znver3__)
+/* Loads from computed places by one instruction, where the processor is one of those that gain by it, says the table of
+ * tiramisu_py/program/machine; of the processors with AVX2 alone most load faster one by one. */
+#if (defined(__AVX512F__) && !defined(__znver3__)) || defined(__skylake__) || defined(__alderlake__)
 #define TM_GATHERS
 #endif
 

@@ -208,4 +208,10 @@
   TM_RAMP_32, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, \
   58, 59, 60, 61, 62, 63
 
+/* The mask of the first of `n` lanes, those below a count, which may be any number: -1 in each, of type M. */
+#define TM_BELOW(M, n, count) TM_COMPARE(M, ((M){TM_RAMP_##n}), <, TM_ALL(M, tm_between((count), n)))
+static inline __attribute__((always_inline, unused)) int tm_between(int64_t count, int lanes) {
+  return count < 0 ? 0 : count < lanes ? (int)count : lanes;
+}
+
 #endif

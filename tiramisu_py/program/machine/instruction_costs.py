@@ -86,6 +86,10 @@ class InstructionCosts:
         kept = (taps - 1) * self.slide + spilled * (self.store + self.load)
         return kept <= self.store + taps * self.reload
 
+    def has_masks(self, element: int) -> bool:
+        """Whether the first elements of a vector, of so many bytes each, are loaded by one instruction."""
+        return self.has_mask_registers or (self.masked_store is not None and element >= 4)
+
     @property
     def has_mask_registers(self) -> bool:
         """Whether any instruction takes a mask, for elements of all sizes: loads from computed places, too."""
@@ -98,7 +102,7 @@ class InstructionCosts:
         A mask is as dear as its store, and elements of less than 4 bytes need mask registers; one by one, the half of a
         vector's iterations loads, computes and stores.
         """
-        if self.masked_store is None or (element < 4 and not self.has_mask_registers):
+        if self.masked_store is None or not self.has_masks(element):
             return "scalar"
         by_one = self.vector_bytes / element / 2 * (self.load + self.multiply_add + self.store)
         return "mask" if self.masked_store <= by_one else "scalar"

@@ -365,7 +365,7 @@ class Vectors:
                 inner, own = self.mask(e.operand, None)
                 return prefix("~", inner), own
             case Binary() if e.op in COMPARISONS:
-                return self._compared(e)
+                return self._first(e, bits) or self._compared(e)
             case Binary():
                 return self._logic(e, bits)
             case Select() if not self._uniform(e.condition):
@@ -385,6 +385,15 @@ class Vectors:
         if isinstance(e, Call):
             return self._call(e)
         return self(e)
+
+    def _first(self, e: Binary, bits: int | None) -> tuple[Code, int] | None:
+        """The first lanes, those below a count, as a mask of lanes that hold their numbers and are narrower than these."""
+        known = bits is not None and bits < compared(e).bits and self.lanes < 1 << (bits - 1)
+        if bits is None or not known or e.op != "<" or not self._uniform(e.right):
+            return None
+        if not isinstance(e.left, Ramp) or constant(e.left.base) != 0 or compared(e) != int64:
+            return None
+        return call("TM_BELOW", self.mask_type(bits), str(self.lanes), self.scalars(operand(e.right, int64))), bits
 
     def _compared(self, e: Binary) -> tuple[Code, int]:
         dtype = compared(e)
