@@ -64,7 +64,10 @@ CALLS: dict[str, tuple[str, list[int]]] = {
         [10, 20, 50, 60, 90, 100, 130, 140],
     ),
     "TM_GATHER_FIRST": (f"SAVE(TM_GATHER_FIRST(int32x8, table, {B}, 3))", [70, 60, 50, 0, 0, 0, 0, 0]),
-    "TM_GATHER_FIRST_OF": (f"SAVE(TM_GATHER_FIRST_OF(int32x8, int32x8, int32x8, 8, table, {B}, 3))", [70, 60, 50, 0, 0, 0, 0, 0]),
+    "TM_GATHER_FIRST_OF": (
+        f"SAVE(TM_GATHER_FIRST_OF(int32x8, int32x8, int32x8, 8, table, {B}, 3))",
+        [70, 60, 50, 0, 0, 0, 0, 0],
+    ),
     "TM_STORE_STRIDED_FIRST": (f"TM_STORE_STRIDED_FIRST(int32x8, out, 2, {B}, 3);", [7, 9, 6, 9, 5, 9, 9, 9]),
     "TM_SCATTER_FIRST": (f"TM_SCATTER_FIRST(int32x8, out, {B}, {A}, 3);", [9, 9, 9, 9, 9, 2, 1, 0]),
     "TM_STREAM_WHOLE": (f"int32x8 *const to = (int32x8 *)out; TM_STREAM_WHOLE(int32x8, to, {B})", [*range(7, -1, -1)]),

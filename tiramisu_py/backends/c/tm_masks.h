@@ -115,7 +115,26 @@ TM_SHUFFLE uint64_t tm_first_lanes(int64_t count) {
       tm_result[tm_lane] = tm_place[tm_index[tm_lane]];                                            \
     tm_result;                                                                                     \
   })
-/* Of 32 or 64 bits where the processor gathers under masks: at the indices in vectors of 32 bits, and _AT_ of 64. */
+/* Without a branch for each lane: lanes that are not active load what the first lane loads, and are 0 then. Masks of
+ * indices are of type I, those of elements of type M. */
+typedef int32_t tm_masks_32x4 __attribute__((vector_size(16)));
+typedef int32_t tm_masks_32x8 __attribute__((vector_size(32)));
+typedef int64_t tm_masks_64x4 __attribute__((vector_size(32)));
+#define TM_GATHER_FIRST_OF(V, I, M, n, place, index, count)                                        \
+  __extension__({                                                                                  \
+    const __auto_type tm_from = (place);                                                           \
+    const __auto_type tm_places = (index);                                                         \
+    const int64_t tm_active = (count);                                                             \
+    V tm_first = {0};                                                                              \
+    if (tm_active > 0) {                                                                           \
+      const I tm_kept = TM_BELOW(I, n, tm_active);                                                 \
+      const I tm_inside = ((I)tm_places & tm_kept) | (TM_ALL(I, tm_places[0]) & ~tm_kept);         \
+      const V tm_loaded = TM_GATHER(V, tm_from, tm_inside);                                        \
+      tm_first = (V)((M)tm_loaded & TM_BELOW(M, n, tm_active));                                    \
+    }                                                                                              \
+    tm_first;                                                                                      \
+  })
+/* Of 32 or 64 bits, by one instruction where the processor gathers under masks: at the indices in vectors of 32 bits, and _AT_ of 64. */
 #if !defined(TM_COPIES) && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define TM_GATHER_FIRST_32x4(V, place, index, count) \
   ((V)_mm_mmask_i32gather_epi32((__m128i){0}, tm_first_lanes((count)), (__m128i)(index), (const void *)(place), 4))
@@ -136,25 +155,6 @@ TM_SHUFFLE uint64_t tm_first_lanes(int64_t count) {
 #define TM_GATHER_FIRST_AT_64x8(V, place, index, count) \
   ((V)_mm512_mask_i64gather_epi64((__m512i){0}, tm_first_lanes((count)), (__m512i)(index), (const void *)(place), 8))
 #else
-/* Without a branch for each lane: lanes that are not active load what the first lane loads, and are 0 then. Masks of
- * indices are of type I, those of elements of type M. */
-typedef int32_t tm_masks_32x4 __attribute__((vector_size(16)));
-typedef int32_t tm_masks_32x8 __attribute__((vector_size(32)));
-typedef int64_t tm_masks_64x4 __attribute__((vector_size(32)));
-#define TM_GATHER_FIRST_OF(V, I, M, n, place, index, count)                                        \
-  __extension__({                                                                                  \
-    const __auto_type tm_from = (place);                                                           \
-    const __auto_type tm_places = (index);                                                         \
-    const int64_t tm_active = (count);                                                             \
-    V tm_first = {0};                                                                              \
-    if (tm_active > 0) {                                                                           \
-      const I tm_kept = TM_BELOW(I, n, tm_active);                                                 \
-      const I tm_inside = ((I)tm_places & tm_kept) | (TM_ALL(I, tm_places[0]) & ~tm_kept);         \
-      const V tm_loaded = TM_GATHER(V, tm_from, tm_inside);                                        \
-      tm_first = (V)((M)tm_loaded & TM_BELOW(M, n, tm_active));                                    \
-    }                                                                                              \
-    tm_first;                                                                                      \
-  })
 #define TM_GATHER_FIRST_32x4(V, place, index, count) \
   TM_GATHER_FIRST_OF(V, tm_masks_32x4, tm_masks_32x4, 4, (place), (index), (count))
 #define TM_GATHER_FIRST_32x8(V, place, index, count) \

@@ -387,11 +387,10 @@ class Vectors:
         return self(e)
 
     def _first(self, e: Binary, bits: int | None) -> tuple[Code, int] | None:
-        """The first lanes, those below a count, as a mask of lanes that hold their numbers and are narrower than these."""
-        known = bits is not None and bits < compared(e).bits and self.lanes < 1 << (bits - 1)
-        if bits is None or not known or e.op != "<" or not self._uniform(e.right):
+        """The first lanes, those below a count, as a mask of lanes that are narrower than numbers of lanes are."""
+        if bits is None or bits >= 64 or self.lanes >= 1 << (bits - 1) or compared(e) != int64:
             return None
-        if not isinstance(e.left, Ramp) or constant(e.left.base) != 0 or compared(e) != int64:
+        if e.op != "<" or not isinstance(e.left, Ramp) or constant(e.left.base) != 0 or not self._uniform(e.right):
             return None
         return call("TM_BELOW", self.mask_type(bits), str(self.lanes), self.scalars(operand(e.right, int64))), bits
 
