@@ -56,7 +56,7 @@ class RankRun:
         if of_edges is not None:
             raise ArgumentError(
                 f"{layer.name} returns {of_edges.label}, a value of each edge, and ranks own nodes: return values of "
-                "nodes, or run the layer by `on`"
+                "nodes, or take layer.on(graph), without ranks"
             )
         self.layer, self.graph, self.ranks, self.fast = layer, graph, ranks, tuple(fast)
         #: How many nodes a rank has, at most.

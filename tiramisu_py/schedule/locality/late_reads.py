@@ -205,7 +205,7 @@ def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence, wi
         return found
     raise CommandError(
         f"{reader.handle} reads levels of {of.source} that no loop of it walks through ({nest(program, reader)}): "
-        "each iteration of a loop is to read a constant number of levels, at constant distances from its index. Give "
+        "each iteration of a loop is to read a constant number of levels, at constant distances from its index: give "
         "it the level that it reads as an index, and reverse(...) that loop where the last level comes first; what "
         "reads single levels, such as the last one, is a computation of its own"
     )
