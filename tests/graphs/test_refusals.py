@@ -1,8 +1,13 @@
-"""What is wrong in a graph, a model or a call is said in the user's words, with what to do."""
+"""What is wrong in a graph, a model or a call is said in the user's words, with what to do.
+
+`REFUSALS` lists what is refused of graphs, runs and inverses, with the test of each: its message names the user's own
+object, and most say what to write instead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +16,96 @@ import pytest
 import tiramisu_py as tm
 from tests.graphs.models import gcn
 from tiramisu_py import graphs
+from tiramisu_py.graphs import graph
 
 SRC, DST = np.array([0, 1, 2, 2]), np.array([1, 2, 0, 1])
+N, E = tm.params("N E")
+n, p = tm.iters("n p")
+HERE, SEGMENTS, GATHER = "graphs/test_refusals.py", "function/test_segments.py", "schedule/test_gather.py"
+REFUSALS = {
+    "src out of range": f"{HERE}::test_a_graph_names_the_array_and_the_element",
+    "a type out of range": f"{HERE}::test_a_graph_names_the_array_and_the_element",
+    "arrays of a graph of unlike lengths": f"{HERE}::test_a_graph_names_the_array_and_the_element",
+    "runs that fall": f"{HERE}::test_no_runs_and_no_inverses_are_named",
+    "runs that leave out positions": f"{SEGMENTS}::test_what_are_no_runs_of_all_positions_is_refused_at_the_call",
+    "types unsorted where runs are claimed": f"{HERE}::test_no_runs_and_no_inverses_are_named",
+    "an index that has no runs": "function/test_given_runs.py::test_what_does_not_have_the_runs_is_refused",
+    "a value read in another run": f"{SEGMENTS}::test_the_run_of_another_position_is_refused",
+    "one loop over what is no run": "schedule/test_run_bounds.py::test_one_loop_of_what_is_no_run_is_refused",
+    "values in runs that read none": "schedule/test_in_runs.py::test_what_is_in_no_runs_is_refused_with_its_reason",
+    "an inverse of another index, in a command": f"{GATHER}::test_gathers_that_mean_something_else_are_refused",
+    "an inverse of another array": f"{GATHER}::test_the_inverse_of_another_array_is_refused_also_after_a_right_one",
+    "an inverse that is none": f"{HERE}::test_no_runs_and_no_inverses_are_named",
+    "a gather of some edges": f"{GATHER}::test_gathers_that_mean_something_else_are_refused",
+    "compact of what reads e.dst": f"{HERE}::test_commands_on_edges_name_the_value_and_what_to_write",
+    "distinct keys of other arrays": "schedule/test_compact.py::test_pairs_that_are_none_are_refused_at_the_call",
+    "compact of an output": "schedule/test_compact.py::test_other_values_are_not_compact",
+    "reassociate across exp": "schedule/test_reassociate.py::test_what_is_no_product_of_weights_is_refused",
+    "reassociate of data": "schedule/test_reassociate.py::test_what_is_no_product_of_weights_is_refused",
+    "a sum first without a key": "schedule/test_sum_first.py::test_a_key_that_is_missing_is_named",
+    "edges in parallel over a sum without combine=": f"{HERE}::test_commands_on_edges_name_the_value_and_what_to_write",
+    "e['x'] read before it is made": f"{HERE}::test_a_model_is_refused_in_its_own_words",
+    "e['x'] in two shapes": f"{HERE}::test_a_model_is_refused_in_its_own_words",
+    "if e['att'] > 0": f"{HERE}::test_a_model_is_refused_in_its_own_words",
+    "n['x'] in an edge loop": f"{HERE}::test_a_model_is_refused_in_its_own_words",
+    "a sum that is assigned": f"{HERE}::test_a_model_is_refused_in_its_own_words",
+    "weights without a type": f"{HERE}::test_a_model_is_refused_in_its_own_words",
+    "words of NumPy in a model": f"{HERE}::test_words_of_numpy_and_indices_of_values_have_a_repair",
+    "a weight with too few types": f"{HERE}::test_types_that_a_graph_has_not_are_named",
+    "a call without a value": f"{HERE}::test_a_call_names_the_argument_that_does_not_fit",
+    "a graph that changed": "graphs/test_graph.py::test_edges_are_sorted_by_type_and_end_and_nobody_can_change_them",
+    "PyG missing, DGL missing": f"{HERE}::test_missing_packages_are_named",
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_each_refusal_has_its_test(what: str) -> None:
+    file, test = REFUSALS[what].split("::")
+    assert f"def {test}(" in (Path(__file__).parents[1] / file).read_text(), what
+
+
+def test_no_runs_and_no_inverses_are_named() -> None:
+    f = tm.Function("typed", params=[N, E])
+    etype = f.input("etype", tm.int32, [E], values=(0, N))
+    dst, w = f.input("dst", tm.int32, [E], values=(0, N)), f.input("w", tm.float32, [N])
+    types, into = f.segments("types", N, of=E, at=etype), f.inverse("into", dst)
+    y = f.reduction("y", {n: N}, {p: types[n]}, tm.sum, w[n])
+    f.outputs(y, f.reduction("z", {n: N}, {p: into[n]}, tm.sum, w[dst[into.order[p]]]))
+    given: dict[str, Any] = {"etype": [0, 2, 2, 2], "types": [0, 1, 1, 4], "dst": DST, "w": [1, 2, 3]}
+    arrays = {name: np.array(each, np.float32 if name == "w" else np.int32) for name, each in given.items()}
+    start, order = tm.inverse(arrays["dst"], 3)
+    cases = [
+        ({"types": [0, 4, 1, 4]}, r"types\[2\] = 1, which is less than .*: give 0 and the sums of their lengths"),
+        ({"etype": [2, 0, 2, 2]}, r"etype\[0\] = 2, but position 0 is in the run 0 of types: .*np\.repeat"),
+        ({"into": (start, order[[1, 1, 2, 3]])}, r"into_order\[1\] = .* not the inverse of dst, tm\.inverse"),
+        ({"into": (start, order[::-1].copy())}, r"into is not the inverse of dst, tm\.inverse\(dst, \.\.\)"),
+    ]
+    kernel = f.compile()
+    assert [each.shape for each in kernel(**arrays, into=(start, order))] == [(3,), (3,)]
+    for changed, words in cases:
+        wrong = {name: np.array(each, np.int32) if name != "into" else each for name, each in changed.items()}
+        for call in (kernel, f.evaluate):
+            with pytest.raises(tm.ArgumentError, match=words):
+                call(**{**arrays, "into": (start, order), **wrong})
+
+
+def test_commands_on_edges_name_the_value_and_what_to_write() -> None:
+    f = tm.Function("edges", params=[N, E])
+    src, dst = (f.input(name, tm.int32, [E], values=(0, N)) for name in ("src", "dst"))
+    x = f.input("x", tm.float32, [N])
+    msg = f.computation("msg", {p: E}, x[src[p]] * x[dst[p]])
+    out = f.scatter("out", {n: N}, over={p: E}, at=[dst[p]], op=tm.sum, expr=msg[p])
+    f.outputs(out)
+    with pytest.raises(tm.CommandError, match=r"msg depends on dst\[p\], which is none of the keys src: .* add it to"):
+        msg.compact(src[p], name="sources")
+    out.update.parallelize(p)
+    words = r"(?s)both update out\[0\] in different .* loop p.*out\.update\.parallelize\(p, combine=tm\.PRIVATE\)"
+    with pytest.raises(tm.LegalityError, match=words):
+        f.compile()
+    f.undo()
+    out.update.parallelize(p, combine=tm.PRIVATE)
+    given = {"src": SRC.astype(np.int32), "dst": DST.astype(np.int32), "x": np.array([1, 2, 4], np.float32)}
+    np.testing.assert_array_equal(f.compile(threads=2)(**given), [4.0, 10.0, 8.0])
 
 
 def test_a_graph_names_the_array_and_the_element() -> None:
@@ -35,10 +128,15 @@ def test_a_graph_names_the_array_and_the_element() -> None:
             wrong()
 
 
-def test_missing_packages_are_named() -> None:
-    for made, words in ((graphs.Graph.from_pyg, "torch_geometric"), (graphs.Graph.from_dgl, "dgl")):
-        with pytest.raises(tm.TiramisuError, match=f"pip install {words}|takes"):
-            made(object())
+@pytest.mark.parametrize("package", ["torch_geometric", "dgl"])
+def test_missing_packages_are_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"torch_geometric": graphs.Graph.from_pyg, "dgl": graphs.Graph.from_dgl}[package]
+    monkeypatch.setattr(graph, "find_spec", lambda name: None)
+    with pytest.raises(tm.UnsupportedError, match=f"is not installed: pip install {package}"):
+        made(object())
+    monkeypatch.setattr(graph, "find_spec", lambda name: name)
+    with pytest.raises(tm.ArgumentError, match=r"takes .*, not object"):
+        made(object())
 
 
 # -- models
@@ -183,14 +281,14 @@ MODELS = {
     condition: r"graphs\.select",
     too_early: r"e\['later'\] is read before it is made",
     sum_too_early: r"v\['out'\] is read before it is made",
-    another_shape: r"'out' has the shape \(3,\), and is assigned",
-    node_in_edges: "the loop over nodes has ended",
+    another_shape: r"'out' has the shape \(3,\), and is assigned dot of \(\): give that another name",
+    node_in_edges: r"the loop over nodes has ended: .*, or e\.src and e\.dst in a loop over edges",
     edge_assigned_to_node: r"add to it, v\['out'\] \+=",
     without_an_end: r"add to it, e\.dst\['out'\] \+=",
     unknown_feature: "nodes have no colour: layer",
     unknown_of_edges: "edges have no length: layer",
     wrong_types: r"W has weights for each etype: index it by that, W\[e\.etype\]",
-    not_indexed: "is neither a value of an edge or a node nor a number",
+    not_indexed: r"W, the weights of every etype, of which W\[e\.etype\] are one's, is neither a value",
     wrong_row: "it takes rows of 3",
     unlike_rows: "give two rows alike",
     unlike_shapes: "which is not that of",

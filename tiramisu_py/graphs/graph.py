@@ -199,7 +199,7 @@ def _integers(name: str, given: npt.ArrayLike) -> Array:
         raise ArgumentError(f"{name} has {int(found.max())}, and numbers of nodes and types are 32-bit integers")
     if found.size and int(found.min()) < 0:
         at = int(np.flatnonzero(found < 0)[0])
-        raise ArgumentError(f"{name}[{at}] = {found[at]} is less than 0")
+        raise ArgumentError(f"{name}[{at}] = {found[at]} is less than 0: nodes and types are numbered from 0")
     return found.astype(np.int32)
 
 

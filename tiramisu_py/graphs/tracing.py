@@ -93,7 +93,8 @@ class _Bound:
 
     def _check_open(self) -> None:
         if not self._open:
-            raise DeclarationError(f"the loop over {self._what} has ended: use what it gives inside of the loop")
+            ends = ", or e.src and e.dst in a loop over edges" if self._what == "nodes" else ""
+            raise DeclarationError(f"the loop over {self._what} has ended: use what it gives inside of the loop{ends}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise DeclarationError(f"what is computed for {self._what} has a name in brackets: x[{name!r}] = ..")
@@ -290,6 +291,10 @@ class TracedWeights:
     def __init__(self, declared: Weights) -> None:
         self._declared = declared
 
+    def __repr__(self) -> str:
+        own, of = self._declared, "e" if self._declared.types == "etype" else "v"
+        return f"{own.name}, the weights of every {own.types}, of which {own.name}[{of}.{own.types}] are one's,"
+
     def __getitem__(self, index: Any) -> ModelValue:
         own = self._declared
         if not isinstance(index, TypeOf) or index.types != own.types:
@@ -368,5 +373,8 @@ def _assign(trace: ModelTrace, values: dict[str, ModelValue], name: str, value: 
         raise DeclarationError(f"{name!r} is no name of a value: give an identifier, as in e['att']")
     known = values.get(name)
     if known is not None and not isinstance(known, Number) and known.shape != value.shape:
-        raise DeclarationError(f"{name!r} has the shape {known.shape}, and is assigned {value.name} of {value.shape}")
+        raise DeclarationError(
+            f"{name!r} has the shape {known.shape}, and is assigned {value.name} of {value.shape}: give that another "
+            "name"
+        )
     values[name] = trace.kept(name, value, loop)

@@ -119,14 +119,20 @@ def _verify_range(declared: Input, array: Array, params: Mapping[str, int]) -> N
 def _verify_monotone(declared: Input, array: Array) -> None:
     falls = np.zeros(array.shape, dtype=np.bool_)
     falls[..., 1:] = array[..., 1:] < array[..., :-1]
-    _refuse(declared, array, falls, "which is less than the element before it, but it is declared to be monotone")
+    what = "it is declared to be monotone"
+    if declared.covers is not None:
+        what = "no run ends before it begins: give 0 and the sums of their lengths, in order"
+    _refuse(declared, array, falls, f"which is less than the element before it, but {what}")
 
 
 def _verify_permutation(declared: Input, array: Array) -> None:
     flat = array.reshape(-1)
     outside = (array < 0) | (array >= flat.size)
     _refuse(declared, array, outside, f"but it is declared to be a permutation of 0 to {flat.size - 1}")
-    _refuse(declared, array, _repeated(array), "which occurs before, but it is declared to be a permutation")
+    what, about = "it is declared to be a permutation", declared.inverts
+    if about is not None:
+        what = f"{about.name} has each position once: it is not the inverse of {about.of}, tm.inverse({about.of}, ..)"
+    _refuse(declared, array, _repeated(array), f"which occurs before, but {what}")
 
 
 def _verify_distinct(declared: Input, array: Array) -> None:
