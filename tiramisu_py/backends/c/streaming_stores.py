@@ -41,7 +41,7 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import NONTEMPORAL, children, contents, names, of_kind, walk
-from tiramisu_py.passes import side_by_side
+from tiramisu_py.passes import line_starts, side_by_side
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.machine.instruction_costs import LINE
 from tiramisu_py.records import dataclass
@@ -229,7 +229,8 @@ class Aligned:
 class Alignment:
     """The known alignment of a function's non-temporal stores, and the conditions for it.
 
-    Stores that fill cache lines one after another, `parts`, are made at any multiple of 16 bytes.
+    Stores that fill cache lines one after another, `parts`, are made at any multiple of 16 bytes; others that are parts
+    of whole lines begin with these, at `starts`.
     """
 
     def __init__(self, function: LoopFunction) -> None:
@@ -238,6 +239,7 @@ class Alignment:
         self.conditions: dict[Aligned, None] = {}
         self.checked: set[Store] = set()
         self.parts: set[Store] = set()
+        self.starts: dict[Store, Store] = {}
         self._visit(function.body, {})
 
     def is_known(self, node: Store) -> bool:
@@ -250,6 +252,7 @@ class Alignment:
             self._store(node, known)
         if isinstance(node, For):
             self.parts.update(side_by_side(node))
+            self.starts.update(line_starts(node))
         if isinstance(node, For | Let):
             kept = {name: residue for name, residue in known.items() if name != node.variable}
             found = _of_loop(node, known) if isinstance(node, For) else _of_value(node.value, known)
@@ -258,10 +261,13 @@ class Alignment:
             self._visit(child, known)
 
     def _store(self, node: Store, known: Mapping[str, Residue]) -> None:
-        argument, vector = self.arrays.get(node.buffer), _vector(node)
+        in_parts = node in self.parts
+        start = node if in_parts else self.starts.get(node, node)
+        argument, vector = self.arrays.get(node.buffer), _vector(start)
         if argument is None or vector is None:
             return
-        size = LEAST if node in self.parts else min(vector[1] * argument.dtype.bytes, MOST)
+        whole = LINE if node in self.starts else vector[1] * argument.dtype.bytes
+        size = LEAST if in_parts else min(whole, MOST)
         offset = _residue(vector[0], size // argument.dtype.bytes, known)
         if offset is not None:
             self.conditions[Aligned(node.buffer, offset, size, len(node.indices) > 1)] = None

@@ -157,7 +157,8 @@ class StoreNontemporal(OnStatements):
     others continue.
 
     Stores of whole cache lines, of 64 bytes, are fast past the caches, and so are smaller vectors one after another.
-    Parts of several lines in turn, such as 32 bytes of each of three planes or rows, are stored as usual, since lines
+    Of parts of a few lines in turn, such as 32 bytes of each of three planes, two iterations are taken together, and
+    store line by line. Others, such as 32 bytes of each of eight rows, are stored as usual, since lines
     that leave a core in parts are several times as slow; `f.show("remarks")` names them. Vectors of 64 bytes, of twice
     the lanes, store lines on any processor.
 
