@@ -49,6 +49,9 @@ BLOCK = 1 << 14
 ROWS_OF_BLOCK = 1 << 10
 #: Rows that are added at once to a strip of columns.
 ROWS = 8
+#: The bytes of a cache line. A vector loop over columns takes whole ones: rows that are apart by a power of two displace
+#: each other in the first-level cache, before the other half of a line is read.
+LINE = 64
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,13 @@ class CoreReductionSizes:
     @classmethod
     def of(cls, form: ReductionForm, cpu: Cpu) -> CoreReductionSizes:
         """The sizes for values of one type on a processor."""
-        most = min(cpu.lanes(form.target.dtype.bytes), MOST_LANES)
-        lanes = 1 << (most.bit_length() - 1)  # a power of two, also of tuples
+        size = form.target.dtype.bytes
+        lanes = _power_of_two(cpu.lanes(size))
         if in_registers(form):
             columns = ColumnSizes.of(form.target, cpu)
             return cls(columns.lanes, ROWS_OF_BLOCK, columns.rows, columns.vectors)
         if form.is_of_columns and form.values:
+            lanes = max(lanes, _power_of_two(LINE // size))
             return cls(lanes, ROWS_OF_BLOCK, ROWS, strip_of(form, lanes, cpu))
         return cls(accumulating(lanes, cpu), BLOCK, ROWS, 1)
 
@@ -110,6 +114,11 @@ class CoreReductionSizes:
     def first_of_block(self, form: ReductionForm) -> int:
         """The iterations of the first loop over terms that make a block of rows."""
         return max(self.block // (form.most(form.term_names[1:]) or 1), 1)
+
+
+def _power_of_two(lanes: int) -> int:
+    """The most lanes, at most so many, that a vector loop may have, also of tuples."""
+    return 1 << (max(min(lanes, MOST_LANES), 1).bit_length() - 1)
 
 
 def strip_of(form: ReductionForm, lanes: int, cpu: Cpu) -> int:
