@@ -1,7 +1,7 @@
 """Sums of a matrix: of all elements, of each row, of each column, as fast as the matrix can be read.
 
-A sum along a row needs many additions at the same time: eight rows, each in the lanes of a register of its own, whose
-lanes are combined at the end.
+A sum along a row needs many additions at the same time: a row has several registers of its own, whose lanes are
+combined at the end. Rows follow one another: memory is read in one run.
 Sums of columns need few accesses to their accumulators: eight rows are added before they are added to these.
 """
 
@@ -35,9 +35,10 @@ def algorithm(kind: str = "rows") -> tuple[tm.Function, tm.Reduction]:
 
 
 def scheduled(kind: str = "rows", cpu: tm.Target | None = None) -> tm.Function:
-    """Eight rows at once, to sums of each row or of columns; threads share the rows, or the columns."""
+    """A row in a quarter of the registers, or eight rows, to sums of columns; threads share rows, or columns."""
     f, total = algorithm(kind)
-    lanes = (cpu or tm.target()).lanes(tm.float32)
+    cpu = cpu or tm.target()
+    lanes = cpu.lanes(tm.float32)
     width = min(8 * lanes, 64)  # columns whose sums, of eight rows each, stay in registers
     if kind == "columns":
         total.update.split(r, ROWS, r0, r1)
@@ -55,11 +56,8 @@ def scheduled(kind: str = "rows", cpu: tm.Target | None = None) -> tm.Function:
         return f
     rows = total.update.rfactor(r) if kind == "all" else total
     rows.init.parallelize(r)
-    rows.update.split(r, ROWS, r0, r1)
-    rows.update.reorder(r0, c, r1)
-    rows.update.parallelize(r0)
-    rows.update.unroll(r1, remainder="specialize")
-    rows.update.vectorize(c, lanes, combine=tm.PRIVATE)
+    rows.update.parallelize(r)
+    rows.update.vectorize(c, min(cpu.costs.registers // 4 * lanes, 64), combine=tm.PRIVATE)
     return f
 
 

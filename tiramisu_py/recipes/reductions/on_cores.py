@@ -49,8 +49,8 @@ BLOCK = 1 << 14
 ROWS_OF_BLOCK = 1 << 10
 #: Rows that are added at once to a strip of columns.
 ROWS = 8
-#: The bytes of a cache line. A vector loop over columns takes whole ones: rows that are apart by a power of two displace
-#: each other in the first-level cache, before the other half of a line is read.
+#: The bytes of a cache line. A vector loop over columns takes whole ones: rows that are apart by pages displace each
+#: other in the first-level cache, before the other half of a line is read.
 LINE = 64
 
 
