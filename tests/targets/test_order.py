@@ -51,6 +51,22 @@ def test_a_window_that_slides_is_the_loop_around_those_that_fill_it() -> None:
     assert sum(1 for each in loop.usual if each.vector_bytes) == 5
 
 
+@pytest.mark.parametrize("number", ["last_63_s0_y_y__1", "last_s0_y_y", "last__163_s0_y_y"])
+def test_the_last_stage_whatever_number_its_function_has(number: str) -> None:
+    """Halide writes a number behind one underscore where the name with two is taken."""
+    text = ROWS.replace("last__3_s0_y_y", number)
+    name = "down first, 2 rows in registers, sliding along them, 8 lanes"
+    assert [loop.label for _, loop in halide_loops.hot_loops("blur", name, text)] == [".LBB0_1"]
+
+
+def test_no_form_that_was_timed_is_left_out() -> None:
+    """One without a loop that is known ends the program."""
+    (pair,) = order.beside("blur", {order.OURS: 2.0, "rows": 3.0}, {order.OURS: 1.0, "rows": 1.2})
+    assert (pair.form, pair.modelled, pair.measured) == ("rows", 1.5, 1.2)
+    with pytest.raises(SystemExit, match="blur: timed, but no loop is known of tiles"):
+        order.beside("blur", {order.OURS: 2.0}, {order.OURS: 1.0, "tiles": 1.2})
+
+
 def test_the_usual_path_of_an_outer_loop_passes_each_inner_one_once() -> None:
     assert [loop.label for loop in innermost_loops(ROWS)] == [".LBB0_2", ".LBB0_3"]
     inner = sum(len(loop.usual) for loop in innermost_loops(ROWS))

@@ -57,8 +57,8 @@ def hot_loops(workload: str, name: str, text: str) -> list[tuple[float, Loop]]:
 
 
 def _last_stage(text: str) -> str:
-    """The stage that the parallel loop is of."""
-    found = re.search(r"par_for_(\w+?)(?:__\d+)?_s\d+_", text)
+    """The stage that the parallel loop is of; its number is behind `__`, or behind `_` if that name is taken."""
+    found = re.search(r"par_for_(\w+?)(?:__?\d+)?_s\d+_", text)
     return found[1] if found else ""
 
 

@@ -102,12 +102,18 @@ def measured(workload: Workload, rounds: int) -> dict[str, float]:
 
 
 def pairs(workload: str, machine: Machine, rounds: int) -> list[Pair]:
-    """Ours beside each form whose loops are known."""
-    cycles, seconds = modelled(workload, machine), measured(WORKLOADS[workload], rounds)
+    """Ours beside each form of Halide."""
+    return beside(workload, modelled(workload, machine), measured(WORKLOADS[workload], rounds))
+
+
+def beside(workload: str, cycles: Mapping[str, float], seconds: Mapping[str, float]) -> list[Pair]:
+    """Ours beside each form that was timed; one whose loops are not known ends the program: none is left out."""
+    if unknown := [form for form in seconds if form not in cycles]:
+        raise SystemExit(f"{workload}: timed, but no loop is known of {'; '.join(unknown)}")
     return [
         Pair(workload, form, cycles[form] / cycles[OURS], seconds[form] / seconds[OURS])
         for form in seconds
-        if form in cycles and form != OURS
+        if form != OURS
     ]
 
 
