@@ -1,8 +1,9 @@
 """Heat in a plate: fifty steps in overlapping tiles of space and time, so that the grid is rarely read from memory.
 
-A tile of 512 x 512 points is computed for seventeen steps before the next one begins; the steps sweep over it together,
-four rows at a time, each step a row behind the one before. They keep eight rows each: together 280 kB, little enough
-for the cache of a core. What the last step of a pass stores is read much later, and stored past the caches.
+A tile of 1024 x 1024 points is computed for 26 steps before the next one begins, so that fifty steps are two passes over
+the grid; the steps sweep over it together, two rows at a time, each step a row behind the one before. They keep four
+rows each: together 435 kB, little enough for the cache of a core. What the last step of a pass stores is read much
+later, and stored past the caches.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from story import Arguments, tell
 import tiramisu_py as tm
 
 T, N, M = tm.params("T N M")
-t, i, j, i0, i1 = tm.iters("t i j i0 i1")
+t, i, j, i0, i1, j0 = tm.iters("t i j i0 i1 j0")
 LINE = 16  # numbers in a cache line: results are stored line by line
 STAY, MOVE = np.float32(0.6), np.float32(0.1)
 
@@ -38,8 +39,8 @@ def algorithm() -> tuple[tm.Function, tm.Computation]:
 
 
 def scheduled() -> tm.Function:
-    """Seventeen steps at a time; four rows of one step, then of the next, so that each step reads from the cache."""
-    f = in_tiles(17, {i: 512, j: 512}, {i: 4})
+    """26 steps at a time; two rows of one step, then of the next, so that each step reads from the cache."""
+    f = in_tiles(26, {i: 1024, j: 1024}, {i: 2})
     f["heat_last"].store_nontemporal()
     return f
 
@@ -53,7 +54,7 @@ def in_tiles(steps: int, sizes: dict[tm.Iter, int], wavefront: dict[tm.Iter, int
     """Several steps at a time in tiles; a tile recomputes the values that it needs of its neighbours."""
     f, heat = algorithm()
     heat.time_tile(t, steps, sizes, wavefront=wavefront)
-    heat.parallelize(i0)
+    heat.parallelize(i0, j0)
     heat.vectorize(j, LINE, remainder="mask")
     f["heat_out"].parallelize(i)
     f["heat_out"].vectorize(j, LINE)
