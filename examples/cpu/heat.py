@@ -1,9 +1,9 @@
 """Heat in a plate: fifty steps in overlapping tiles of space and time, so that the grid is rarely read from memory.
 
-A tile of 1024 x 1024 points is computed for 26 steps before the next one begins, so that fifty steps are two passes over
-the grid; the steps sweep over it together, two rows at a time, each step a row behind the one before. They keep four
-rows each: together 435 kB, little enough for the cache of a core. What the last step of a pass stores is read much
-later, and stored past the caches.
+A tile of 1024 x 1024 points is computed for 26 steps before the next one begins, so that fifty steps are two passes
+over the grid; the steps sweep over it together, two rows at a time, each step a row behind the one before. They keep
+four rows each: together 435 kB, little enough for the cache of a core. What the last step of a pass stores is read
+much later, and stored past the caches.
 """
 
 from __future__ import annotations
