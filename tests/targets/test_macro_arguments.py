@@ -46,6 +46,7 @@ CALLS: dict[str, tuple[str, list[int]]] = {
     "TM_SELECT": (f"SAVE(TM_SELECT(int32x8, (int32x8){{ODD_8}}, {A}, {B}))", [7, 1, 5, 3, 3, 5, 1, 7]),
     "TM_TRUNCATED": ("SAVE(TM_TRUNCATED(int32x8, tm_to_int32, (float32x8){TM_RAMP_8}))", [*range(8)]),
     "TM_GATHER": (f"SAVE(TM_GATHER(int32x8, table, {B}))", [70, 60, 50, 40, 30, 20, 10, 0]),
+    "TM_GATHER_STORED": (f"SAVE(TM_GATHER_STORED(int32x8, table, {B}))", [70, 60, 50, 40, 30, 20, 10, 0]),
     "TM_STORE_STRIDED": (f"TM_STORE_STRIDED(int32x8, out, 2, {B});", [7, 9, 6, 9, 5, 9, 4, 9]),
     "TM_SCATTER": (f"TM_SCATTER(int32x8, out, {B}, {A});", [7, 6, 5, 4, 3, 2, 1, 0]),
     "TM_SHIFTED": (f"SAVE(TM_SHIFTED(8, {A}, {B}, 3))", [3, 4, 5, 6, 7, 7, 6, 5]),
