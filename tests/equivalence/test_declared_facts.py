@@ -151,6 +151,15 @@ def softmax(by_position: bool, of_another: bool = False) -> tm.Function:
     return f
 
 
+def scaled(run: str = "") -> tm.Function:
+    """An output in runs, times a factor of its run; by the number of the run of each position in `run`."""
+    f = tm.Function("scaled", params=[E, R], assume="E >= 1 and R >= 1")
+    runs = {name: f.segments(name, R, of=E) for name in ("types", "others")}
+    a, s = f.input("a", tm.float64, [E]), f.input("s", tm.float64, [R])
+    f.outputs(f.computation("y", {r: R, p: runs["types"][r]}, a[p] * s[runs[run].of(p) if run else r]))
+    return f
+
+
 def compact_in_runs(of: str = "src", command: bool = True) -> tm.Function:
     f, (_, dst, _, x, w, norm) = edges("compact_in_runs")
     types = f.segments("types", R, of=E)
@@ -179,6 +188,7 @@ EQUAL: dict[str, Callable[[], Pair]] = {
     "reassociate": lambda: (attention(), reassociated()),
     "in_runs": lambda: (product(), in_runs()),
     "values in runs, and by position": lambda: (softmax(False), softmax(True)),
+    "an output in runs": lambda: (scaled(), scaled("types")),
     "compact in runs": lambda: (compact_in_runs(command=False), compact_in_runs()),
 }
 
@@ -196,6 +206,7 @@ WRONG: dict[str, Callable[[], Pair]] = {
     "in runs of another index": lambda: (product(kinds="src"), in_runs()),
     "a value of another run": lambda: (softmax(False), softmax(True, of_another=True)),
     "a value that is read in another run": lambda: (softmax(True), softmax(False, of_another=True)),
+    "an output by other runs": lambda: (scaled(), scaled("others")),
     "compact in runs by another key": lambda: (compact_in_runs("dst", command=False), compact_in_runs()),
 }
 

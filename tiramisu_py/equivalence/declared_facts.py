@@ -158,8 +158,10 @@ def _with_numbers(algorithm: Algorithm) -> Algorithm:
 
 def _form_of(algorithm: Algorithm, c: Computation) -> _InRuns | None:
     """How values are in runs; None for values that are in none, and for those that are read from outside."""
-    if c.stage is not None or c.group or c.run_of or c.name in algorithm.outputs or c.name in c.sources:
+    if c.stage is not None or c.group or c.run_of or c.name in c.sources:
         return None
+    if c.name in algorithm.outputs and (c.shape is not None or c.name in algorithm.by_index):
+        return None  # the caller has them by their rows, too
     for run in runs([*start_bounds(algorithm.inputs, _reader(c), c.guards)]):
         start, numbers = algorithm.inputs[run.start], known_numbers(algorithm, run.start)
         row, position = (_iterator_of(c, form) for form in (run.row, run.position))

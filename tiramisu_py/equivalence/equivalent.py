@@ -87,7 +87,9 @@ def _of_output(
 ) -> Equivalence | None:
     """A difference, or what is not known, of one output; None if it is proven equal."""
     name, other = names
-    a, b = f.computations[name], g.computations[other]
+    a, b = first.algorithm.computations[name], second.algorithm.computations[other]
+    if len(a.iterators) != len(b.iterators):
+        raise Unknown(f"{name} is by position in one of {f.name} and {g.name}, and by its run in the other")
     if a.dtype != b.dtype:
         raise Unknown(f"{name} is {a.dtype} in {f.name}, and {b.dtype} in {g.name}")
     if (a.guards and not a.is_reduction) or (b.guards and not b.is_reduction):
