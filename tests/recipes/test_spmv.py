@@ -14,6 +14,7 @@ from tiramisu_py.recipes import Cpu
 
 WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=2 << 20)
 NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
+MIDDLE = Cpu(vector_bytes=32, registers=16, first=32 << 10, second=512 << 10)
 TEXT = """\
 y.update.after(y.init, i)
 y.parallelize(i, balance=start)
@@ -31,7 +32,7 @@ def given(lengths: list[int], columns: int = 9) -> dict[str, Any]:
     return {"start": start, "column": column, "value": value, "x": x}
 
 
-@pytest.mark.parametrize("cpu", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("cpu", [WIDE, MIDDLE, NARROW], ids=["wide", "middle", "narrow"])
 def test_a_product_is_right_for_any_rows(cpu: Cpu) -> None:
     f, y = csr()
     tm.recipes.spmv(y, cpu=cpu)
@@ -54,6 +55,8 @@ def test_its_text_makes_the_same_schedule_again() -> None:
 def test_entries_at_once_follow_from_the_processor() -> None:
     _, y = csr()
     assert "vectorize(p, 4, combine=tm.PRIVATE)" in tm.recipes.spmv(y, cpu=NARROW)
+    _, y = csr()
+    assert "vectorize(p, 8, combine=tm.PRIVATE, remainder='mask')" in tm.recipes.spmv(y, cpu=MIDDLE)
 
 
 def test_what_is_no_product_over_rows_is_refused_with_the_reason() -> None:

@@ -74,6 +74,20 @@ def test_remainders_are_masks_where_these_are_cheap_and_there_are_some() -> None
     assert tm.InstructionCosts.of("nehalem", 16).remainder(4) == "scalar"
 
 
+def test_few_lanes_are_loaded_by_one_instruction_where_there_is_one_for_the_element() -> None:
+    assert [WIDE.has_masks(size) for size in (1, 4)] == [True, True]
+    assert [ZEN3.has_masks(size) for size in (1, 4)] == [False, True]
+    assert not tm.InstructionCosts.of("nehalem", 16).has_masks(4)
+
+
+def test_a_level_has_gathers_where_most_of_its_processors_do() -> None:
+    own = [tm.InstructionCosts.of(name, 32) for name in known_processors()]
+    gains = [each.gathers for each in own if each.vector_bytes == 32 and each.processor != "x86-64-v3"]
+    assert sum(gains) * 2 < len(gains)
+    assert not tm.InstructionCosts.of("x86-64-v3", 32).gathers
+    assert WIDE.gathers
+
+
 @pytest.mark.skipif(mca.program()[1] != version(), reason=f"the table is of {version()}")
 def test_the_table_is_what_llvm_says() -> None:
     entry = made.costs("znver3", AVX2)
