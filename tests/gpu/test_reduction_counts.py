@@ -130,4 +130,6 @@ def test_an_inner_loop_has_few_instructions_beside_loads_and_additions(form: str
     assert len(added) >= terms
     assert not [each for each in body if re.match(r"(div|rem)\.", each)]
     offsets = [each for each in body if is_offset(each, body)]
-    assert (len(body) - len(loads) - len(offsets) - terms) / terms <= OTHERS, (terms, body)
+    renamed = [each for each in body if each.startswith("mov.b32")]  # the bits of a load by inline PTX: none in SASS
+    others = len(body) - len(loads) - len(offsets) - len(renamed) - terms
+    assert others / terms <= OTHERS, (terms, body)

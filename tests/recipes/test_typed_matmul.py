@@ -211,3 +211,16 @@ def test_what_is_no_typed_product_is_refused_with_its_reason() -> None:
     msg.update.reorder(k, r, p, d)
     with pytest.raises(tm.ArgumentError, match="msg has been scheduled already"):
         tm.recipes.typed_matmul(out)
+
+
+def test_rows_that_fill_all_registers_are_tiles_of_one() -> None:
+    small = tm.recipes.Cpu(vector_bytes=16, registers=16, first=32 << 10, second=512 << 10)
+    f = tm.Function("wide", params=[N, E])
+    index = f.input("index", tm.int32, [E], values=(0, N))
+    x, w = f.input("x", tm.float32, [N, 5]), f.input("w", tm.float32, [5, 64])
+    msg = f.reduction("msg", {p: E, d: 64}, {k: 5}, tm.sum, x[index[p], k] * w[k, d])
+    f.outputs(msg)
+    assert "unroll" not in tm.recipes.typed_matmul(msg, cpu=small)
+    at = NUMBERS.integers(0, 7, 9, np.int32)
+    rows, matrix = (NUMBERS.integers(-9, 9, each).astype(np.float32) for each in ((7, 5), (5, 64)))
+    np.testing.assert_array_equal(f.compile()(at, rows, matrix), rows[at] @ matrix)

@@ -133,7 +133,8 @@ def _in_tile(f: Function, sums: Reduction, declared: Declared, plan: SumLoops, r
     found = run_of_positions(f.program.algorithm, declared)
     if found is not None and found.row == plan.rows:
         plan = replace(plan, rows="", count=1)
-    left = [name for name in (plan.rows, plan.last) if name and name in loops_of(f, sums.update)]
+    tile = (plan.rows if plan.is_tiled else "", plan.last)  # rows of a tile of one are shared with what reads them
+    left = [name for name in tile if name and name in loops_of(f, sums.update)]
     terms = [name for name in declared.over if name in loops_of(f, sums.update)]
     if len(left) + len(terms) > 1:
         sums.update.reorder(*map(Iter, (*terms, *left)))
