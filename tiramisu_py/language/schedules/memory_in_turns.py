@@ -48,10 +48,12 @@ class _Turns:
     needs: Mapping[str, frozenset[str]]
 
     def is_free(self, value: ProgramValue) -> bool:
-        """Whether a value is in shared memory, and read only in the iteration that it belongs to."""
+        """Whether a value is in shared memory, of one program, and read only in the iteration that it belongs to."""
         if self._buffer(value).memory is not Memory.SHARED or value.over or value.name in self.run.stored:
             return False
         readers = self.readers(value)
+        if any({*_programs(self.run, reader)} - {each.name for each in value.domain} for reader in readers):
+            return False  # each program has it again: the proof knows one value, not which program stores it when
         return bool(readers) and all(
             loop_names(self.run, reader) == loop_names(self.run, value) and _reads_now(self.run, reader, value)
             for reader in readers
@@ -93,6 +95,12 @@ class _Turns:
         one, two = self._buffer(value), self._buffer(other)
         same = one.dtype == two.dtype and one.scope == two.scope and one.swizzle == two.swizzle
         return same and len(one.extents) == len(two.extents) and all(map(Expr.same_as, one.extents, two.extents))
+
+
+def _programs(run: KernelRun, value: ProgramValue) -> list[str]:
+    """The iterators of a value around its first loop, where it has one: those of the programs."""
+    names, loops = [each.name for each in value.domain], loop_names(run, value)
+    return names[: names.index(loops[0])] if loops and loops[0] in names else []
 
 
 def _needed(run: KernelRun, name: str, known: Mapping[str, ProgramValue]) -> frozenset[str]:
