@@ -151,8 +151,8 @@ def test_a_recipe_is_right_for_each_size_of_vectors(case: Case, size: int) -> No
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [each for each in CASES if each.make is not rows_of_pairs], ids=str)
 def test_each_size_of_vectors_has_commands_of_its_own(case: Case) -> None:
-    """So that the test above is of three schedules."""
+    """So that the test above is of three schedules; columns of pairs have as many lanes as a cache line, always."""
     made = {size: case.make(cpu)[0] for size, cpu in CPUS.items()}
     assert len({tuple(map(str, f.commands)) for f in made.values()}) > 1
