@@ -73,7 +73,8 @@ class TypedLinear(torch.nn.Module):
         if self.regularizer != "bdd":
             return torch.einsum("ei,eio->eo", x, w)
         blocks = w.view(len(x), self.num_bases, self.submat_in, self.submat_out)
-        return torch.einsum("ebi,ebio->ebo", x.view(len(x), self.num_bases, -1), blocks).reshape(len(x), -1)
+        parts = x.view(len(x), self.num_bases, self.submat_in)
+        return torch.einsum("ebi,ebio->ebo", parts, blocks).flatten(1)
 
 
 class RelGraphConv(torch.nn.Module):
