@@ -42,7 +42,8 @@ class RankRun:
         d = run.gradients(d_out[mine], feature=x[mine], norm=c, W=w, comm=comm)
         whole = run.simulate(feature=x, norm=c, W=w)              # all ranks in this process, without MPI
 
-    Values of edges, and weights, are given whole, the same on each rank, and gradients by them are whole on each.
+    Values of edges, and weights, are given whole, the same on each rank, and gradients by them are whole on each. Ranks
+    of `comm` beyond those of the layer call it, too, own no nodes, and get empty arrays.
     Raises `ArgumentError` on all ranks with the message of the first where an argument is wrong.
     """
 
@@ -188,14 +189,14 @@ class RankRun:
         if rank is None:
             return LayerArguments(own.name, own.trace, own.dtype, self.graph, order, self.graph.nodes)
         nodes = self.owned(rank)
-        whose = f"nodes of rank {rank}, {nodes.start} to {nodes.stop}"
+        whose = f"nodes of rank {rank}, {nodes.start} to {nodes.stop} (run.owned({rank}))"
         return LayerArguments(own.name, own.trace, own.dtype, self.graph, order, nodes.stop - nodes.start, whose)
 
     def _by_name(self, found: Sequence[Array]) -> dict[str, Array]:
         own, trace = self._given(), self.layer.trace
         made = found[len(trace.outputs) :]
         return {
-            name: own.in_given_order(array) if name in trace.edge else array
+            name: own.in_given_order(array) if name in trace.edge and len(array) == self.graph.edges else array
             for name, array in zip(self._gradients.wrt, made, strict=True)
         }
 
