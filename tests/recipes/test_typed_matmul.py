@@ -122,6 +122,8 @@ def test_no_register_is_spilled(width: int, architecture: int) -> None:
 def test_recipes_for_a_gpu_choose_threads_themselves(recipe: Any) -> None:
     with pytest.raises(tm.ArgumentError, match=r"it chooses the threads itself: give tm\.gpu\(device, stream=\.\.\.\)"):
         recipe(messages(16)[2], on=tm.gpu(tile=64))
+    with pytest.raises(tm.ArgumentError, match=f"{recipe.__name__}: on='gpu' is no GPU: give tm.gpu\\(\\), or leave"):
+        recipe(messages(16)[2], on="gpu")
 
 
 def heads(on_runs: bool) -> tuple[tm.Function, tm.Reduction]:

@@ -179,8 +179,10 @@ def processor(recipe: str, cpu: object) -> Cpu:
     return cpu
 
 
-def checked_gpu(recipe: str, on: GpuThreads) -> GpuThreads:
+def checked_gpu(recipe: str, on: object) -> GpuThreads:
     """The GPU and the operation sequence of a recipe, which chooses the threads; raises `ArgumentError`."""
+    if not isinstance(on, GpuThreads):
+        raise ArgumentError(f"{recipe}: on={on!r} is no GPU: give tm.gpu(), or leave it out for cores")
     if on != GpuThreads(on.device, stream=on.stream):
         repair = "tm.gpu(device, stream=...), and sizes="
         raise ArgumentError(f"{recipe}: on={on!r}: it chooses the threads itself: give {repair}")

@@ -143,6 +143,8 @@ def test_fetch_refuses_with_the_users_names() -> None:
         msg.fetch(msg, "rows")
     with pytest.raises(refused, match="cannot be called w: an input has this name"):
         msg.fetch(w, "w")
+    with pytest.raises(refused, match="the values that are fetched cannot be called 3: give a text"):
+        msg.fetch(w, 3)  # type: ignore[arg-type]
     with pytest.raises(refused, match="over=n: msg has the iterators p, d, k"):
         msg.fetch(w, "columns", over=[n])
     with pytest.raises(refused, match="cannot be called rows"):

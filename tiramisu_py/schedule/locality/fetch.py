@@ -46,6 +46,8 @@ class Fetch(OnStatements):
         whole = program.algorithm.computations[self.computation]
         read = _read(whole, self.source)
         check_unscheduled(program, whole, "fetch")
+        if self.name not in program.algorithm.computations:
+            check_new_name(program, self.name, "the values that are fetched")
         made = _fetched(whole, read, self.name, _beside(whole, self.over))
         known = _is_known(program, made)
         if not known:
