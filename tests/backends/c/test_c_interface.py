@@ -34,6 +34,7 @@ from tiramisu_py.algorithm.types import float32, uint8
 from tiramisu_py.backends import emit
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import Comment, LoopFunction, Private
+from tiramisu_py.ir.arithmetic.linear import LARGEST_SIZE
 from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.loops import Combine, Parallel, Unroll, Vector
 
@@ -72,6 +73,7 @@ def test_a_good_call_returns_0_and_no_words(compiled: Compiled) -> None:
     [
         (-1, 1, ["N is -1", "at least 0"]),
         (1, 1, ["needs N >= 2", "N = 1"]),
+        (LARGEST_SIZE + 1, 2, [f"N is {LARGEST_SIZE + 1}", "too large"]),
         (2**62, 2, ["N is 4611686018427387904", "too large"]),
     ],
 )

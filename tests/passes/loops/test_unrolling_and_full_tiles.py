@@ -104,6 +104,15 @@ def test_a_sequential_loop_is_cut_where_its_tiles_cease_to_be_full() -> None:
     assert (str(inner.upper), str(general.upper)) == ("8", "min(8, N - 8 * i0)")
 
 
+@pytest.mark.parametrize("part", [2**14, 2**20])
+def test_tiles_of_long_parts_cease_to_be_full_at_a_known_one(part: int) -> None:
+    left = N - part * i0 - 4 * i1
+    tile = loop("i2", least(4, left), store("y", part * i0 + 4 * i1 + var("i2"), 1.0), tag=Unroll())
+    found = full_tiles(loop("i0", tiles(N, part), loop("i1", part // 4, tile), tag=Parallel()))
+    assert not of(found, If)
+    assert [cut.variable for cut in of(found, Let)] == ["i1_full"]
+
+
 def test_tiles_that_begin_to_be_full_cut_a_loop_in_three() -> None:
     lower, upper = Binary("max", 3 - i0, 0 * i0, ty.int64), least(8, N - i0)
     tile = loop("i1", upper, store("y", 8 * i0 + i1, 1.0), lower=lower, tag=Unroll())

@@ -29,12 +29,9 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir import rewriting as transform
-from tiramisu_py.ir.arithmetic.linear import is_index
+from tiramisu_py.ir.arithmetic.linear import LARGEST_SIZE, is_index
 
 Lines = list[cgen.Generable]
-
-#: `TM_LARGEST` of the runtime header.
-LARGEST = 2**46
 
 
 def factors(extent: Expr) -> list[Expr]:
@@ -50,7 +47,7 @@ def largest_size(function: LoopFunction) -> str:
     parts = (e for body in bodies for e in _index_arithmetic(body))
     literals = [abs(e.value) for e in parts if isinstance(e, Const) and is_index(e.dtype)]
     limit = 2**62 // max([*literals, 1])
-    return "TM_LARGEST" if limit >= LARGEST else f"INT64_C({int(limit)})"
+    return "TM_LARGEST" if limit >= LARGEST_SIZE else f"INT64_C({int(limit)})"
 
 
 def _index_arithmetic(body: Node) -> Iterator[Expr]:

@@ -327,7 +327,7 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
 enum { TM_PRECONDITION = 1, TM_SIZE = 2, TM_NULL = 3, TM_OVERLAP = 4, TM_MEMORY = 5 };
 
 /* Sizes below this leave room for the arithmetic of indices. */
-#define TM_LARGEST (INT64_C(1) << 46)
+#define TM_LARGEST (INT64_C(1) << 42)
 
 /* The number of bytes of an array; 0 where an extent is not positive, -1 where the number does not fit. */
 TM_INLINE int64_t tm_bytes(int64_t element, int rank, const int64_t *extents) {

@@ -23,8 +23,10 @@ from tiramisu_py.records import dataclass
 
 Key = tuple[Any, ...]
 
-#: A form does not wrap if its factors sum to at most this, and its constant is at most that: sizes are below 2**46.
-MOST_FACTORS = 2**15
+#: No size is larger: index arithmetic leaves room for its factors. `TM_LARGEST` of the runtime header.
+LARGEST_SIZE = 2**42
+#: A form does not wrap if its factors sum to at most this, and its constant is at most that.
+MOST_FACTORS = 3 * 2**61 // LARGEST_SIZE
 MOST_CONSTANT = 2**60
 
 #: Where an expression keeps its values along lanes.
