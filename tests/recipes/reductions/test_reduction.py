@@ -293,3 +293,73 @@ def test_sums_of_halves_have_the_same_bits_on_any_number_of_threads(dtype: tm.DT
     scheduled = f.evaluate(given, as_scheduled=True)
     for threads in (1, 2, 3):
         np.testing.assert_array_equal(f.compile(threads=threads)(given), scheduled)
+
+
+def planes(values: tuple[int, int], terms: int, arrays: int = 1) -> tuple[tm.Function, tm.Reduction]:
+    """The sums over the first dimension of one array, or of two of them together."""
+    f = tm.Function("planes", params=[])
+    given = [f.input(f"a{k}", tm.float32, [terms, *values]) for k in range(arrays)]
+    elements = [each[h, w, x] for each in given]
+    t = f.reduction("t", {w: values[0], x: values[1]}, {h: terms}, tm.sum, sum(elements[1:], elements[0]))
+    f.outputs(t)
+    return f, t
+
+
+@pytest.mark.parametrize(
+    ("values", "cores", "strip"),
+    [((50, 96), 1, 2400), ((50, 96), 3, 1600), ((3, 1033), 2, 1550), ((75, 64), 2, 2400), ((1, 5003), 1, 2502)],
+)
+def test_strips_go_over_several_dimensions_and_there_are_as_many_for_each_core(
+    values: tuple[int, int], cores: int, strip: int
+) -> None:
+    cpu = Cpu(vector_bytes=32, registers=16, first=32 << 10, second=64 << 10, cores=cores)
+    f, t = planes(values, terms=7)
+    text = tm.recipes.reduction(t, cpu=cpu)
+    assert "t.coalesce(w, x, into=j)" in text and f"t.update.split(j0, {-(-strip // 16)}, j2, j0)" in text
+    assert "split(h, 4, h0, h1)" in text
+    assert "bits preserved" in str(f.check())
+    a = np.random.default_rng(0).standard_normal((7, *values), np.float32)
+    in_turn = np.zeros(values, np.float32)
+    for plane in a:
+        in_turn += plane
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(f.compile(threads=threads)(a), in_turn)
+
+
+@pytest.mark.parametrize(("arrays", "rows"), [(1, "split(h, 4, h0, h1)"), (2, "split(h, 2, h0, h1)"), (5, "")])
+def test_four_runs_of_memory_are_read_in_turn_for_a_long_strip(arrays: int, rows: str) -> None:
+    f, t = planes((60, 50), 9, arrays)
+    text = tm.recipes.reduction(t, cpu=WIDE)
+    assert (rows in text) if rows else ("split(h" not in text and "unroll" not in text)
+    given = [np.random.default_rng(k).integers(0, 99, (9, 60, 50)).astype(np.float32) for k in range(arrays)]
+    np.testing.assert_array_equal(f.compile(threads=2)(*given), sum(given).sum(0))
+
+
+def test_values_that_lie_apart_or_have_no_constant_number_are_not_joined() -> None:
+    f = tm.Function("middle", params=[])
+    a = f.input("a", tm.float32, [60, 7, 50])
+    t = f.reduction("t", {h: 60, x: 50}, {w: 7}, tm.sum, a[h, w, x])
+    f.outputs(t)
+    assert "coalesce" not in tm.recipes.reduction(t, cpu=WIDE)
+    g = tm.Function("unknown", params=[N])
+    b = g.input("b", tm.float32, [7, N, 50])
+    u = g.reduction("u", {w: N, x: 50}, {h: 7}, tm.sum, b[h, w, x])
+    g.outputs(u)
+    assert "coalesce" not in tm.recipes.reduction(u, cpu=WIDE)
+    assert "coalesce" not in tm.recipes.reduction(planes((60, 50), 7)[1], cpu=WIDE, coalesce=False)
+    assert "coalesce" not in tm.recipes.reduction(planes((60, 50), 7)[1], cpu=WIDE, sizes={"strip": 8})
+
+
+def test_sums_that_share_long_strips_are_right() -> None:
+    f = tm.Function("both", params=[])
+    a, b = (f.input(name, tm.float32, [6, 65, 41]) for name in ("a", "b"))
+    terms = [a[h, w, x] * b[h, w, x], a[h, w, x] - b[h, w, x]]
+    sums = [f.reduction(f"s{k}", {w: 65, x: 41}, {h: 6}, tm.sum, term) for k, term in enumerate(terms)]
+    f.outputs(*sums)
+    text = tm.recipes.reduction(*sums, cpu=WIDE)
+    assert text.count("coalesce") == 2 and "s1.update.after(s0.update, j0)" in text
+    given = [np.random.default_rng(k).integers(0, 9, (6, 65, 41)).astype(np.float32) for k in range(2)]
+    for threads in (1, 2):
+        product, difference = f.compile(threads=threads)(*given)
+        np.testing.assert_array_equal(product, (given[0] * given[1]).sum(0))
+        np.testing.assert_array_equal(difference, (given[0] - given[1]).sum(0))

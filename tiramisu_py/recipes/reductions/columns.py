@@ -282,13 +282,13 @@ def _in_groups(
 ) -> tuple[list[Iter], list[Iter]]:
     """The loops over terms, and those inside: a few of the last terms at once, unless they are combined one by one."""
     c0, c1, r0, r1 = names
-    if form.in_order:
+    if form.in_order or sizes.rows == 1:
         return list(terms), [c0, c1]
     update.split(terms[-1], sizes.rows, r0, r1)
     return [*terms[:-1], r0], [c0, r1, c1]
 
 
 def _in_vectors(form: ReductionForm, update: Selection, sizes: ColumnSizes, row: Iter, lane: Iter) -> None:
-    if not form.in_order:
+    if not form.in_order and sizes.rows > 1:
         update.unroll(row, remainder="specialize")
     update.vectorize(lane, sizes.lanes, remainder="mask")

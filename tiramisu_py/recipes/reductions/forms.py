@@ -183,9 +183,18 @@ class ReductionForm:
 
     def joined_values(self) -> list[Iter]:
         """The loops of values, start and terms, as one where they are a box whose inner extents are constants."""
-        several = self.options.coalesce and len(self.values) > 1 and self._are_constant(self.values[1:])
-        into = self._coalesced("value", self.target, self.values) if several else None
-        return self.values if into is None else [into]
+        several = len(self.values) > 1 and self._are_constant(self.values[1:])
+        return self._joined_from(0) if several else self.values
+
+    def joined_run(self) -> list[Iter]:
+        """The loops of values, start and terms, of which those of `run_of_values` are one."""
+        return self._joined_from(len(self.values) - len(self.run_of_values()))
+
+    def _joined_from(self, first: int) -> list[Iter]:
+        """The loops of values, of which those from one on are joined where `coalesce` may and does."""
+        several = self.options.coalesce and first < len(self.values) - 1
+        into = self._coalesced("value", self.target, self.values[first:]) if several else None
+        return self.values if into is None else [*self.values[:first], into]
 
     def _coalesced(self, role: str, statements: Selection, loops: Sequence[Iter]) -> Iter | None:
         """The loop into which `coalesce` joins others; None where it is refused."""
@@ -203,6 +212,15 @@ class ReductionForm:
             constant = all(self.along(name).are_constant for name in over[first + 1 :])
             if constant and (first == len(over) - 1 or self._are_neighbours(over[first:])):
                 return over[first:]
+        return over[-1:]
+
+    def run_of_values(self) -> Sequence[str]:
+        """The last iterators of values whose elements follow one another in memory, if their extents are constants."""
+        over = self.value_names
+        for first in range(len(over)):
+            names = over[first:]
+            if self._are_constant([Iter(name) for name in names]) and self._are_neighbours(names):
+                return names
         return over[-1:]
 
     def _are_constant(self, loops: Sequence[Iter]) -> bool:

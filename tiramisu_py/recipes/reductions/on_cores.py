@@ -49,6 +49,10 @@ BLOCK = 1 << 14
 ROWS_OF_BLOCK = 1 << 10
 #: Rows that are added at once to a strip of columns.
 ROWS = 8
+#: The share of the second-level cache (as a divisor) that the results of a long strip have: what is read passes, too.
+SHARE_OF_SECOND = 4
+#: The runs of memory that are read in turn for a long strip: prefetching of processors follows a few best.
+RUNS = 4
 #: The bytes of a cache line. A vector loop over columns takes whole ones: rows that are apart by pages displace each
 #: other in the first-level cache, before the other half of a line is read.
 LINE = 64
@@ -77,7 +81,9 @@ class CoreReductionSizes:
             return cls(columns.lanes, ROWS_OF_BLOCK, columns.rows, columns.vectors)
         if form.is_of_columns and form.values:
             lanes = max(lanes, _power_of_two(LINE // size))
-            return cls(lanes, ROWS_OF_BLOCK, ROWS, strip_of(form, lanes, cpu))
+            long = long_strip(form, cpu)
+            rows = ROWS if long is None else rows_in_turn(form)
+            return cls(lanes, ROWS_OF_BLOCK, rows, strip_of(form, lanes, cpu) if long is None else -(-long // lanes))
         return cls(accumulating(lanes, cpu), BLOCK, ROWS, 1)
 
     def replaced(self, given: Mapping[str, int]) -> CoreReductionSizes:
@@ -93,7 +99,7 @@ class CoreReductionSizes:
         return {
             "lanes": sorted(lanes | {self.lanes}),
             "block": [self.block * part // 4 for part in (1, 2, 4, 16)] if whole else [self.block],
-            "rows": [4, 8, 16] if columns and not form.in_order else [self.rows],
+            "rows": sorted({4, 8, 16, self.rows}) if columns and not form.in_order else [self.rows],
             "strip": sorted({max(self.strip * part // 4, 1) for part in (1, 2, 4, 8)}) if columns else [self.strip],
         }
 
@@ -130,6 +136,34 @@ def strip_of(form: ReductionForm, lanes: int, cpu: Cpu) -> int:
     return max(min(cpu.first // SHARE, PAGE if shared else PAGE // 4) // (lanes * form.target.dtype.bytes), 1)
 
 
+def long_strip(form: ReductionForm, cpu: Cpu) -> int | None:
+    """The values of a strip whose results stay in the second-level cache, so that each row is read in one long run.
+
+    There are as many strips for each core. None where values of several iterators do not follow one another for more
+    than a page, or have no constant number.
+    """
+    values, run = form.most(form.value_names), form.most(form.run_of_values())
+    if not has_long_runs(form) or not values or not run:
+        return None
+    size, cores = form.target.dtype.bytes, max(cpu.cores, 2)
+    strips = -(-values * size * SHARE_OF_SECOND // cpu.second)
+    strip = min(-(-values // (-(-strips // cores) * cores)), run)
+    return strip if strip * size > PAGE else None
+
+
+def has_long_runs(form: ReductionForm) -> bool:
+    """Whether values of several iterators, in constant numbers, follow one another in memory."""
+    constant = all(form.along(name).are_constant for name in form.value_names)
+    return form.options.coalesce and constant and len(form.run_of_values()) > 1
+
+
+def rows_in_turn(form: ReductionForm) -> int:
+    """The rows that are added at once to a long strip: so many that few runs of memory are read in turn."""
+    terms = {*form.term_names}
+    arrays = {(read.source, read.indices) for read in form.reads if read.mentions & terms}
+    return max(RUNS // max(len(arrays), 1), 1)
+
+
 def in_registers(form: ReductionForm) -> bool:
     """Whether rows are combined in registers before they are added to strips of columns."""
     plain = len(form.values) == len(form.terms) == 1
@@ -155,7 +189,7 @@ class ReductionOnCores:
         elif sizes.has_one_strip(form):
             return in_blocks_of_terms(form, sizes.of_columns, sizes.first_of_block(form), beside)
         elif form.is_of_columns:
-            return self.columns(form.values, form.terms, beside=beside)
+            return self.strips(beside)
         elif form.values:
             self.rows(form.values, form.joined(form.terms))
         else:
@@ -173,6 +207,12 @@ class ReductionOnCores:
         """The terms of a value in lanes, where these may be combined."""
         if not self.form.in_order:
             self.form.update.vectorize(term, self.sizes.lanes, combine=Combine.PRIVATE)
+
+    def strips(self, beside: StripLoops | None) -> StripLoops:
+        """Strips of all values: of those that follow one another in memory where a strip has more than a page."""
+        form, sizes = self.form, self.sizes
+        long = has_long_runs(form) and sizes.lanes * sizes.strip * form.target.dtype.bytes > PAGE
+        return self.columns(form.joined_run() if long else form.values, form.terms, beside=beside)
 
     def columns(
         self,
@@ -318,7 +358,7 @@ class SharedLoops:
         if strips is not None and not strips.serve(form):
             raise CommandError(f"{form.target} has other strips than {strips.form.target}")
         sizes = self.plan(self.family.reductions[0]).sizes
-        return ReductionOnCores(form, sizes).columns(form.values, form.terms, beside=strips)
+        return ReductionOnCores(form, sizes).strips(strips)
 
     def _whole(self) -> None:
         """Blocks of terms, in which the partial results of all reductions are computed in one loop."""

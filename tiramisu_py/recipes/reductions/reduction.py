@@ -44,7 +44,9 @@ def reduction(
                   total.update.vectorize(j, 64, combine=tm.PRIVATE)
 
     The loops over terms become one loop where their extents allow (`coalesce`). What then runs along contiguous memory
-    decides: terms of one value are combined in lanes, values side by side. The bits of the result depend on the sizes
+    decides: terms of one value are combined in lanes, values side by side. Values of several dimensions, in constant
+    numbers and contiguous beyond a page, become one loop as well: strips of it, as many for each core of `cpu`, stay in
+    the second-level cache while the terms are added, few rows in turn. The bits of the result depend on the sizes
     only (`everywhere`); with ``determinism="ordered"`` terms are combined one by one, and with ``"not_guaranteed"`` in
     any order where that is faster.
 
