@@ -3,9 +3,9 @@
 Some channels of the result by a few vectors of pixels, half of them of each of two rows, are summed in registers over
 all channels of the picture and all 9 neighbours; bias and ReLU are applied when they are stored. Pixels are the lanes,
 so that a weight is loaded once for all of them, and the fewer vectors of a row there are in a tile, the fewer lanes
-are left over at its end. The border of zeros is part of a copy of the rows that a block of output rows reads, in which the
-channels of a row lie together. Two channels are summed in each iteration of the innermost loop. The end of a row has
-versions for each number of vectors.
+are left over at its end. The border of zeros is part of a copy of the rows that a block of output rows reads, in which
+the channels of a row lie together. Two channels are summed in each iteration of the innermost loop. The end of a row
+has versions for each number of vectors.
 """
 
 from __future__ import annotations
