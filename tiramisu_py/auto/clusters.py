@@ -8,22 +8,19 @@ from tiramisu_py.auto.groups.blocks_outside import blocked
 from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import terms_outside
 from tiramisu_py.auto.groups.nests import members_of, swept
+from tiramisu_py.auto.groups.row_bands import in_bands
 from tiramisu_py.auto.groups.row_pipelines import rows_in_turn, stages
 from tiramisu_py.auto.groups.sums_of_rows import in_their_rows
-from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.auto.single.independent import streamed
-from tiramisu_py.auto.single.phases import phases_of
+from tiramisu_py.auto.single.inlining import inlined
 from tiramisu_py.auto.single.sums import read_at_the_end, reduced, scattered
 from tiramisu_py.auto.waves.diagonals import diagonal
 from tiramisu_py.auto.waves.lines import in_lanes, side_by_side
 from tiramisu_py.auto.waves.pivots import pivoted
 from tiramisu_py.auto.waves.step_pipelines import pipelined, tiled_over_time
-from tiramisu_py.queries import Select, chosen_by_values, kinds
-
-#: The most operations of a value that is computed again where it is read, instead of being kept.
-CHEAP = 4
+from tiramisu_py.queries import chosen_by_values
 
 
 def anchors(problem: Problem) -> Iterator[str]:
@@ -51,7 +48,8 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         found = [*tiled, *diagonal(problem, name), *in_lanes(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name)]
-        found += [*stages(problem, name), *rows_in_turn(problem, name), *in_their_rows(problem, name)]
+        found += [*stages(problem, name), *rows_in_turn(problem, name), *in_bands(problem, name)]
+        found += in_their_rows(problem, name)
         found += streamed(problem, name)
     found = [each for each in found if problem.tiles or not each.is_tiled]
     if found and not chosen_by_values(declared):
@@ -74,22 +72,3 @@ def as_declared(problem: Problem, name: str) -> Offer:
     work = problem.work(name, vector, lanes, stores=1.0 if alone else 2.0, chain=chain).by_one_of(problem.threads)
     why = "everything else is estimated slower than the order of the declaration"
     return Offer(name, "as declared", why, lambda function: None, members_of(problem, name), work)
-
-
-def inlined(problem: Problem, name: str) -> Iterator[Offer]:
-    """Substitute a value where it is read, if that repeats no work worth keeping, nor hides the form of a product."""
-    readers = problem.readers[name]
-    if name in problem.algorithm.outputs or not readers:
-        return
-    if any(problem.computation(each).is_reduction or problem.computation(each).group for each in readers):
-        return
-    last = problem.computation(name).iterators[-1:]
-    if last and phases_of(problem, name, last[0]) > 1:
-        return
-    if all(len(problem.computation(each).iterators) == len(problem.computation(name).iterators) for each in readers):
-        once = len(readers) == 1 and len(problem.reads_of(readers[0], name)) == 1
-        if once or (problem.operations(name) <= CHEAP and Select not in kinds(problem.computation(name).expr)):
-            why = "each value is read once" if once else "computing a value again costs less than keeping it"
-            again = sum(len(problem.reads_of(each, name)) for each in readers) - 1
-            work = ValueWork(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
-            yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), work)
