@@ -87,7 +87,10 @@
   })
 
 /* TM_EXP_OF(float32x16, int32x16, uint32x16) defines exp_float32x16(a), with the same bits as tm_exp_float32. */
-#define TM_EXP_OF(V, S, U) TM_EXP(V, S, U, exp_##V, TM_CHOOSE, __builtin_convertvector, TM_SCALED_##V)
+#define TM_EXP_OF(V, S, U)                                                                             \
+  TM_IDIOM(V, exp_more_##V, (V a, V b), TM_OWN_more_##V, TM_CHOOSE(V, a, >, b, a, b))                  \
+  TM_IDIOM(V, exp_less_##V, (V a, V b), TM_OWN_less_##V, TM_CHOOSE(V, a, <, b, a, b))                  \
+  TM_EXP(V, S, U, exp_##V, exp_more_##V, exp_less_##V, __builtin_convertvector, TM_SCALED_##V)
 #ifdef TM_OWN_SCALED_16
 #define TM_SCALED_float32x16(V, U, p, n, power) TM_OWN_SCALED_16(V, (p), (power))
 #else

@@ -236,21 +236,21 @@ TM_INLINE float tm_to_float32(double value) {
 
 /* -- e ** x of floats: 2 ** n * e ** rest, where n is whole and the rest at most log(2) / 2 (a polynomial, W. J. Cody and
  * W. Waite; coefficients of Cephes). Scalars and vectors take the same steps, so that a value does not depend on where
- * in a loop it is computed. S and U are the integers as wide as the lanes of V; `choose` and `converted` are a choice
- * and a conversion of lanes; `scaled` multiplies by 2 ** n, and rounds once.
+ * in a loop it is computed. S and U are the integers as wide as the lanes of V; `more` and `less` are the first of two
+ * values where it is more or less, else the second, which NaN is too; `converted` is a conversion of lanes; `scaled`
+ * multiplies by 2 ** n, and rounds once.
  */
-#define TM_EXP(V, S, U, name, choose, converted, scaled)                                              \
+#define TM_EXP(V, S, U, name, more, less, converted, scaled)                                          \
   TM_INLINE __attribute__((always_inline)) V name(V x) {                                              \
     const V zero = {0}, least = zero - 104, most = zero + 89;                                         \
     union {                                                                                           \
       V value;                                                                                        \
       S bits;                                                                                         \
     } whole;                                                                                          \
-    x = choose(V, x, <, least, least, x);                                                             \
-    x = choose(V, x, >, most, most, x);                                                               \
-    whole.value = x * 1.44269504f + 12582912.0f; /* the whole part is in the low bits of 1.5 * 2 ** 23 */ \
-    const S n = whole.bits - 0x4b400000;                                                              \
-    const V power = converted(n, V);                                                                  \
+    x = more(least, x);                                                                               \
+    x = less(most, x);                                                                                \
+    whole.value = x * 1.44269504f + TM_WHOLE; /* n, and 254 for two powers, are in the low bits */    \
+    const V power = TM_WHOLE_PART(V, whole, converted);                                               \
     const V r = (x - power * 0.693359375f) - power * -2.12194440e-4f;                                 \
     V p = r * 1.9875691500e-4f + 1.3981999507e-3f;                                                    \
     p = p * r + 8.3334519073e-3f;                                                                     \
@@ -258,23 +258,33 @@ TM_INLINE float tm_to_float32(double value) {
     p = p * r + 1.6666665459e-1f;                                                                     \
     p = p * r + 5.0000001201e-1f;                                                                     \
     p = (p * (r * r) + r) + 1.0f;                                                                     \
-    return scaled(V, U, p, n, power);                                                                 \
+    return scaled(V, U, p, whole.bits, power);                                                        \
   }
-/* By two powers of two that floats hold: the first product is exact. */
-#define TM_SCALED(V, U, p, n, power)                                                                  \
+#define TM_WHOLE 12583166.0f /* 1.5 * 2 ** 23 + 2 * 127: one is the distance of floats there, and even stays even */
+/* What is subtracted again, unless a compiler may add up the numbers, which GCC says from 12 on. */
+#if __GNUC__ >= 12 && !defined(__clang__) && !defined(__ASSOCIATIVE_MATH__)
+#define TM_WHOLE_PART(V, whole, converted) ((whole).value - TM_WHOLE)
+#else
+#define TM_WHOLE_PART(V, whole, converted) converted((whole).bits - 0x4b4000fe, V)
+#endif
+/* By two powers of two that floats hold: the first product is exact. The low bits are n + 254, half of which has the
+ * bits of the one power as its exponent, and the rest those of the other; what is above them is shifted out.
+ */
+#define TM_SCALED(V, U, p, bits_of_whole, power)                                                      \
   __extension__({                                                                                     \
     union {                                                                                           \
       U bits;                                                                                         \
       V value;                                                                                        \
     } first, second;                                                                                  \
-    const U half = ((U)(n) + 512) >> 1;                                                               \
-    first.bits = (half - (256 - 127)) << 23;                                                          \
-    second.bits = ((U)(n) - half + (256 + 127)) << 23;                                                \
+    const U half = (U)(bits_of_whole) >> 1;                                                           \
+    first.bits = half << 23;                                                                          \
+    second.bits = ((U)(bits_of_whole) - half) << 23;                                                  \
     (p) * first.value * second.value;                                                                 \
   })
-#define TM_CHOOSE_SCALAR(V, a, op, b, yes, no) ((a) op (b) ? (yes) : (no))
+#define TM_MORE_SCALAR(a, b) ((a) > (b) ? (a) : (b))
+#define TM_LESS_SCALAR(a, b) ((a) < (b) ? (a) : (b))
 #define TM_CONVERTED_SCALAR(n, V) ((V)(n))
-TM_EXP(float, int32_t, uint32_t, tm_exp_float32, TM_CHOOSE_SCALAR, TM_CONVERTED_SCALAR, TM_SCALED)
+TM_EXP(float, int32_t, uint32_t, tm_exp_float32, TM_MORE_SCALAR, TM_LESS_SCALAR, TM_CONVERTED_SCALAR, TM_SCALED)
 
 /* -- floats to integers, for every value: out of range (and NaN) as x86 converts. GCC makes trunc(x) of (double)(int)x,
  * which is -0.0 for -0.5 and leaves what is out of range as it is, unless something unknown lies between */
