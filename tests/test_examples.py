@@ -53,8 +53,9 @@ def test_the_photograph_is_blurred_and_written_beside_the_original(tmp_path: Pat
     assert before.tobytes() != after.tobytes()
 
 
-def test_blur_is_the_same_in_either_order_of_its_stages() -> None:
-    down_first, across_first = (cpu_stories.module("blur").algorithm(across_first)[0] for across_first in (False, True))
+@pytest.mark.parametrize("name", ["blur", "gauss"])
+def test_a_story_is_the_same_in_either_order_of_its_stages(name: str) -> None:
+    down_first, across_first = (cpu_stories.module(name).algorithm(across_first)[0] for across_first in (False, True))
     assert tm.equivalent(down_first, across_first).ok
 
 

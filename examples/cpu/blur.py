@@ -1,9 +1,10 @@
-"""Box blur 3 x 3, down and across, in one pass: no intermediate is in memory.
+"""Box blur 3 x 3 in one pass: no intermediate is in memory.
 
-Sums of three are taken down, then across: for each of a few rows, the current and the previous vector of the first
-stage are kept in registers, and a sum of three neighbours reads both. Where it is dear to move numbers between two
-vectors, sums are taken across first, of numbers that are loaded again, and then down, of whole registers. Results of
-large pictures are written with non-temporal stores.
+Where moving numbers between two vectors is cheap, sums of three are taken down, then across: for each of a few rows,
+the current and the previous vector of the first stage are kept in registers, and a sum of three neighbours reads both.
+Where it is dear, sums are taken across first, of numbers that are loaded again, and then down: a window of three rows
+goes down through the rows of a band, of a cache line in each row. Results of large pictures are written with
+non-temporal stores.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ R, C, S = tm.params("R C S")
 r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 THIRD = np.float32(1 / 3)
 LINE = 16  # numbers in a cache line
+BAND = 12  # rows: of 14 that are read, two are read again for the next band, and 26 are read or written in turn
 
 
 def algorithm(across_first: bool = False) -> tuple[tm.Function, tm.Computation, tm.Computation]:
@@ -35,9 +37,9 @@ def algorithm(across_first: bool = False) -> tuple[tm.Function, tm.Computation, 
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of as many rows as the registers of `cpu` hold, through which a window slides if its costs say so."""
+    """Bands of rows, through which a window goes down or slides along them, as the costs of `cpu` say."""
     cpu = cpu or tm.target()
-    return sliding(cpu) if cpu.costs.keeps_window(3) else stacked(cpu)
+    return downwards(cpu) if cpu.costs.prefers_rows(3, BAND) else sliding(cpu)
 
 
 def sliding(cpu: tm.Target) -> tm.Function:
@@ -61,18 +63,23 @@ def sliding(cpu: tm.Target) -> tm.Function:
     return f
 
 
-def stacked(cpu: tm.Target) -> tm.Function:
-    """Sums across in a register for each row; two more rows than results, the factor and two to load and add."""
-    lanes, rows = cpu.lanes(tm.float32), cpu.vector_registers - 5
+def downwards(cpu: tm.Target) -> tm.Function:
+    """A window of three rows in registers, of a cache line each where these hold it, and not of one vector.
+
+    There are the window and its next row, weights and a sum, and what is loaded where that is no operand of arithmetic.
+    """
+    lanes = cpu.lanes(tm.float32)
+    needed = 4 * (LINE // lanes) + 4 + (0 if cpu.costs.memory_operands else 3)
+    lanes = LINE if needed <= cpu.vector_registers else lanes
     f, across, by = algorithm(across_first=True)
-    by.tile(r, c, rows, lanes, r0, c0, r1, c1)
+    by.tile(r, c, BAND, lanes, r0, c0, r1, c1)
     by.parallelize(r0)
     by.unroll(r1)
     by.vectorize(c1, lanes, remainder="mask")
     by.store_nontemporal()
-    across.compute_at(by, c0)
+    across.compute_at(by, r1)
+    across.slide(r1, r, 1)
     across.store_in(tm.REGISTER)
-    across.unroll(r)
     across.vectorize(c, lanes, remainder="mask")
     return f
 

@@ -1,7 +1,9 @@
-"""Gaussian 5 x 5, down and then across, in one pass: no value is computed twice, and no intermediate is in memory.
+"""Gaussian 5 x 5 in one pass: no intermediate is in memory.
 
-For each of a few rows, the current and the previous vector of the first stage are kept in registers: neighbours are
-then read from two registers. Results of large pictures are written with non-temporal stores.
+Where moving numbers between two vectors is cheap, down and then across, and no value is computed twice: for each of a
+few rows, the current and the previous vector of the first stage are kept in registers, and neighbours are read from
+two. Where it is dear, across first, of numbers that are loaded again, and then down: a window of five rows goes down
+through the rows of a band, of a cache line in each row. Results of large pictures are written with non-temporal stores.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ R, C, S = tm.params("R C S")
 r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 OUTER, INNER, CENTRE = (np.float32(w) for w in (0.0625, 0.25, 0.375))
 LINE = 16  # numbers in a cache line
+BAND = 12  # rows: of 16 that are read, four are read again for the next band, and 28 are read or written in turn
 
 
 def weighted(at: list[tm.Expr]) -> tm.Expr:
@@ -22,10 +25,15 @@ def weighted(at: list[tm.Expr]) -> tm.Expr:
     return (at[0] + at[4]) * OUTER + (at[1] + at[3]) * INNER + at[2] * CENTRE
 
 
-def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Five weights down, then five across, of rows that are S numbers apart in memory."""
+def algorithm(across_first: bool = False) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """Five weights down, and five across, of rows that are S numbers apart in memory; either stage may be the first."""
     f = tm.Function("gauss", params=[R, C, S], assume="R >= 1 and C >= 1 and S >= C + 4")
     image = f.input("image", tm.float32, [R + 4, S])
+    if across_first:
+        across = f.computation("across", {r: R + 4, c: C}, weighted([image[r, c + d] for d in range(5)]))
+        smooth = f.computation("smooth", {r: R, c: C}, weighted([across[r + d, c] for d in range(5)]))
+        f.outputs(smooth)
+        return f, across, smooth
     down = f.computation("down", {r: R, c: C + 4}, weighted([image[r + d, c] for d in range(5)]))
     smooth = f.computation("smooth", {r: R, c: C}, weighted([down[r, c + d] for d in range(5)]))
     f.outputs(smooth)
@@ -33,13 +41,39 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of rows, through which a window of registers slides: as many rows as the registers of `cpu` hold.
+    """Bands of rows, through which a window goes down or slides along them, as the costs of `cpu` say."""
+    cpu = cpu or tm.target()
+    return downwards(cpu) if cpu.costs.prefers_rows(5, BAND) else sliding(cpu)
+
+
+def downwards(cpu: tm.Target) -> tm.Function:
+    """A window of five rows in registers, of a cache line each where these hold it, and not of one vector.
+
+    There are the window and its next row, weights and a sum, and what is loaded where that is no operand of arithmetic.
+    """
+    lanes = cpu.lanes(tm.float32)
+    needed = 6 * (LINE // lanes) + 4 + (0 if cpu.costs.memory_operands else 5)
+    lanes = LINE if needed <= cpu.vector_registers else lanes
+    f, across, smooth = algorithm(across_first=True)
+    smooth.tile(r, c, BAND, lanes, r0, c0, r1, c1)
+    smooth.parallelize(r0)
+    smooth.unroll(r1)
+    smooth.vectorize(c1, lanes, remainder="mask")
+    smooth.store_nontemporal()
+    across.compute_at(smooth, r1)
+    across.slide(r1, r, 1)
+    across.store_in(tm.REGISTER)
+    across.vectorize(c, lanes, remainder="mask")
+    return f
+
+
+def sliding(cpu: tm.Target) -> tm.Function:
+    """A window of registers for each row: as many rows as the registers of `cpu` hold.
 
     A row keeps two vectors, and needs one for their sums, and another one for what it loads where that is no operand of
     arithmetic. The three
     weights and what is loaded and moved for the next row take eight registers.
     """
-    cpu = cpu or tm.target()
     lanes, of_row = cpu.lanes(tm.float32), 3 if cpu.costs.memory_operands else 4
     rows = (cpu.vector_registers - 8) // of_row
     f, down, smooth = algorithm()

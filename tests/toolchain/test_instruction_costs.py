@@ -67,6 +67,23 @@ def test_with_few_registers_a_window_of_seven_is_loaded_again() -> None:
     assert not tm.InstructionCosts.of("x86-64-v3", 32).keeps_window(7)
 
 
+@pytest.mark.parametrize(("taps", "rows"), [(2, 1), (3, 1), (3, 12), (5, 4), (5, 12), (9, 100)])
+@pytest.mark.parametrize("costs", [ZEN3, WIDE], ids=["zen3", "wide"])
+def test_a_window_is_one_of_rows_where_the_loads_of_a_band_cost_less_than_sliding(
+    costs: tm.InstructionCosts, taps: int, rows: int
+) -> None:
+    lines = 1 + costs.vector_bytes / 64
+    loads = sum(costs.load * lines for _ in range(rows + taps - 1) for _ in range(taps))
+    slides = sum(taps * costs.load + (taps - 1) * costs.slide for _ in range(rows))
+    assert costs.prefers_rows(taps, rows) is (loads < slides)
+
+
+def test_windows_of_three_and_five_are_of_rows_with_two_registers_for_a_line() -> None:
+    avx2 = [tm.InstructionCosts.of(name, 32) for name in ("x86-64-v3", "haswell", "znver3")]
+    assert all(costs.prefers_rows(taps, 12) for costs in avx2 for taps in (3, 5))
+    assert not any(WIDE.prefers_rows(taps, 12) for taps in (3, 5))
+
+
 def test_remainders_are_masks_where_these_are_cheap_and_there_are_some() -> None:
     assert [WIDE.remainder(size) for size in (1, 2, 4, 8)] == ["mask"] * 4
     assert ZEN3.remainder(4) == "scalar"

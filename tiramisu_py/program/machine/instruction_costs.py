@@ -86,6 +86,18 @@ class InstructionCosts:
         kept = (taps - 1) * self.slide + spilled * (self.store + self.load)
         return kept <= self.store + taps * self.reload
 
+    def prefers_rows(self, taps: int, rows: int) -> bool:
+        """Whether a stencil of `taps` rows and as many columns, in bands of `rows` rows of results, is better summed
+        across first, of neighbours that are loaded, for a window of whole rows, than down first, for a window that
+        slides along vectors.
+
+        Across first, each neighbour is loaded for the rows between two bands as well, twice; down first, each result
+        loads `taps` rows, and slides once for each further neighbour.
+        """
+        across = (rows + taps - 1) / rows * taps * self.reload
+        down = taps * self.load + (taps - 1) * self.slide
+        return across < down
+
     def has_masks(self, element: int) -> bool:
         """Whether the first elements of a vector, of so many bytes each, are loaded by one instruction."""
         return self.has_mask_registers or (self.masked_store is not None and element >= 4)
