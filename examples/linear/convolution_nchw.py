@@ -1,11 +1,11 @@
 """A convolution 3 x 3 of pictures whose channels are planes (NCHW), with bias and ReLU.
 
-Some channels of the result by a few vectors of pixels, half of them of each of two rows, are summed in registers over
-all channels of the picture and all 9 neighbours; bias and ReLU are applied when they are stored. Pixels are the lanes,
-so that a weight is loaded once for all of them, and the fewer vectors of a row there are in a tile, the fewer lanes
-are left over at its end. The border of zeros is part of a copy of the rows that a block of output rows reads, in which
-the channels of a row lie together. Two channels are summed in each iteration of the innermost loop. The end of a row
-has versions for each number of vectors.
+Some channels of the result by two vectors of pixels, of one row or of two, are summed in registers over all channels of
+the picture and all 9 neighbours; bias and ReLU are applied when they are stored. Pixels are the lanes, so that a weight
+is loaded once for all of them; most vectors of pixels cross a cache line, so that few of them for each weight are best.
+The vector that is left at the end of a row is one of few sums, unless two rows have it in a tile. The border of zeros
+is part of a copy of the rows that a block of output rows reads, in which the channels of a row lie together. Two
+channels are summed in each iteration of the innermost loop. The end of a row has versions for each number of vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ P, H, W, C, F = tm.params("P H W C F")
 p, y, x, c, f = tm.iters("p y x c f")
 r, s, y0, x0, f0, y1, x1, f1, y2, y3 = tm.iters("r s y0 x0 f0 y1 x1 f1 y2 y3")
 rr, ss, cc, ff = tm.iters("rr ss cc ff")
-ROWS, ROWS_AT_ONCE = 14, 2
+ROWS, VECTORS = 14, 2  # rows of a block, vectors of pixels of a tile
+AT_ONCE = 8  # sums that hide the time of a multiply-add: two in each of four cycles
 SIZES = ((1, 1, 1, 1, 1), (1, 3, 15, 5, 7), (2, 5, 28, 3, 12), (3, 2, 65, 17, 6), (1, 15, 16, 33, 3))
 LARGE = (2, 56, 56, 64, 64)
 
@@ -45,13 +46,14 @@ def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Reduction, tm
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Tiles of channels by vectors of pixels of two rows in registers; threads share blocks of 14 rows."""
+    """Tiles of channels by two vectors of pixels in registers; threads share blocks of 14 rows of all pictures."""
     fn, weights, padded, total, result = algorithm()
     cpu = cpu or tm.target()
-    lanes, vectors = cpu.lanes(tm.float32), cpu.vector_registers // 8
-    channels, pixels = cpu.rows_of_sums(vectors), vectors // ROWS_AT_ONCE * lanes
+    lanes, channels = cpu.lanes(tm.float32), cpu.rows_of_sums(VECTORS)
+    rows = 1 if channels >= AT_ONCE else VECTORS
+    pixels = VECTORS // rows * lanes
     result.split(y, ROWS, y0, y1)
-    result.split(y1, ROWS_AT_ONCE, y2, y3)
+    result.split(y1, rows, y2, y3)
     result.tile(f, x, channels, pixels, f0, x0, f1, x1)
     result.reorder(p, y0, f0, y2, x0, f1, y3, x1)
     result.parallelize(p, y0)
