@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import os
 import subprocess
 import weakref
@@ -388,10 +389,37 @@ def test_a_program_is_made_with_arrays_of_each_alignment_in_one_process(monkeypa
 
 
 def test_the_fastest_forms_of_a_peer_are_kept_for_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = {"slow": 0.004, "fast": 0.0, "middle": 0.001, "slower": 0.008}
-    monkeypatch.setattr(worker, "least", lambda run, calls: seconds[run()])
-    found = worker.fastest({name: lambda name=name: lambda: name for name in seconds}, 1)  # type: ignore[misc]
+    """Those that take longer than one and a half times the best one after a third of the calls have no more of them."""
+    seconds = {"slow": 0.0014, "hopeless": 0.0016, "fast": 0.001, "middle": 0.0011, "slower": 0.0015}
+    called = list[tuple[str, int]]()
+
+    def least(run: Any, calls: int) -> float:
+        called.append((run(), calls))
+        return seconds[run()]
+
+    monkeypatch.setattr(worker, "least", least)
+    found = worker.fastest({name: lambda name=name: lambda: name for name in seconds}, 3)  # type: ignore[misc]
     assert list(found) == ["fast", "middle", "slow"]
+    assert called == [*((name, 1) for name in seconds), *((name, 2) for name in seconds if name != "hopeless")]
+
+
+def test_a_form_far_behind_the_best_one_has_no_more_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each alignment of arrays by itself; the times of the first turn are told as they were."""
+    taken = list[str]()
+
+    def timed(run: Any) -> float:
+        taken.append(run())
+        return {"a": 1.0, "b": 1.4, "c": 1.6, "d": 2.0, "e": 3.1}[run()]
+
+    def form(name: str) -> Any:
+        return lambda: name
+
+    answers = io.StringIO()
+    monkeypatch.setattr(rounds, "_timed", timed)
+    monkeypatch.setattr("sys.stdin", io.StringIO("turn\nturn\n"))
+    rounds.serve([[form("c"), form("a"), form("b")], [form("e"), form("d")]], 1, "", answers)  # type: ignore[arg-type]
+    assert answers.getvalue().split() == ["1.0", "2.0"] * 2
+    assert "".join(taken[-8:]) == "cabedabd"
 
 
 @pytest.mark.parametrize("alignment", one_processor.ALIGNMENTS)

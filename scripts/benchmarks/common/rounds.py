@@ -20,6 +20,7 @@ from typing import TextIO, TypeVar
 from benchmarks.common.one_processor import aligned, alignments
 
 LONGEST = 0.6  # seconds that calls of one form in a turn may take, if there are several
+HOPELESS = 1.5  # forms that took so many times as long as the best one have no more turns
 REST = 0.02  # seconds after a turn, so that spinning threads go to sleep
 #: The command that starts a benchmark by its name; so are the processes of its contenders.
 PYTHON, BENCHMARKS = START = (sys.executable, str(Path(__file__).resolve().parents[1]))
@@ -92,15 +93,22 @@ def holding(run: Run, *arrays: object) -> Run:
 def serve(runs: Run | Sequence[Sequence[Run]], calls: int = 3, about: str = "", answers: TextIO | None = None) -> None:
     """The loop of a contender's process: two warm-up calls, a line about it, then one turn for each line of input.
 
-    `runs` has the forms of the program for each alignment of its arrays; the fastest form of a turn counts. Programs
-    that take long have fewer calls in a turn, at least one.
+    `runs` has the forms of the program for each alignment of its arrays; the fastest form of a turn counts, and forms
+    that are far from it have no more turns. Programs that take long have fewer calls in a turn, at least one.
     """
     every = [[runs]] if callable(runs) else runs
     once = max(_timed(run) for forms in every for run in forms for _ in range(2))
     calls = max(1, min(calls, int(LONGEST / once)))
     print(about, file=answers, flush=True)
     for _ in sys.stdin:
-        print(*(min(_timed(run) for run in forms for _ in range(calls)) for forms in every), file=answers, flush=True)
+        found = [[min(_timed(run) for _ in range(calls)) for run in forms] for forms in every]
+        print(*map(min, found), file=answers, flush=True)
+        every = [hopeful(forms, times) for forms, times in zip(every, found, strict=True)]
+
+
+def hopeful(forms: Sequence[Run], times: Sequence[float]) -> list[Run]:
+    """The forms that take less than `HOPELESS` times as long as the best one."""
+    return [run for run, time in zip(forms, times, strict=True) if time <= HOPELESS * min(times)]
 
 
 def _timed(run: Callable[[], object]) -> float:

@@ -34,6 +34,8 @@ def differs(found: Array, expected: Array, tolerance: tuple[float, float]) -> st
     a, b, apart, worst = found.reshape(-1), expected.reshape(-1), 0, 0.0
     for first in range(0, a.size, BAND):
         x, y = a[first : first + BAND], b[first : first + BAND]
+        if np.array_equal(x, y):
+            continue
         distance = np.abs(x.astype(np.float64) - y.astype(np.float64))
         apart += int(np.count_nonzero(~(distance <= most)))
         worst = max(worst, float(np.nanmax(distance, initial=0)))
@@ -53,7 +55,8 @@ def started(
         processes.append(Contender(WORKER, name, [*arguments, "--calls", str(calls)], threads))
         assert processes[-1].about is not None  # its result is there once it is ready
         expected = expected or {output: np.array(result) for output, result in results[0].items()}
-        for output, result in (item for each in results for item in each.items()):
+        others = [each for each in results[1:] if any(not np.array_equal(each[o], results[0][o]) for o in each)]
+        for output, result in (item for each in (results[0], *others) for item in each.items()):
             if difference := differs(result, expected[output], workload.tolerance(name)):
                 raise SystemExit(f"{workload.name}, {size[1]} x {size[0]}: {name} differs in {difference}")
     return processes
@@ -101,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     moves = [streams(workload, size) for workload in workloads for size in sizes or workload.sizes]
     limits = {count: measured(count, moves, min(1e3, 125 * given.seconds)) for count in threads}
-    costs = {workload.name: cost(workload, 5 if given.seconds else 1) for workload in workloads}
+    costs = {workload.name: cost(workload, 3 if given.seconds else 1) for workload in workloads}
     found = list[Measured]()
     for workload in workloads:
         for size in sizes or workload.sizes:

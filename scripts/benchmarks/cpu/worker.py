@@ -17,7 +17,7 @@ import numpy as np
 
 import tiramisu_py as tm
 from benchmarks.common.one_processor import alignments
-from benchmarks.common.rounds import answers_apart, each_alignment, holding, serve
+from benchmarks.common.rounds import HOPELESS, answers_apart, each_alignment, holding, serve
 from benchmarks.common.shared_arrays import all_mapped, beside, own
 from benchmarks.cpu import grids, halide, opencv
 from benchmarks.cpu.workloads import WORKLOADS, Array, Workload
@@ -82,12 +82,19 @@ def scheduling(workload: Workload) -> tuple[Any, ...]:
 
 
 def fastest(found: Programs, calls: int, count: int = BEST) -> dict[str, Run]:
-    """The fastest of several programs by a few calls of each, the best first."""
+    """The fastest of several programs by a few calls of each, the best first.
+
+    After a third of the calls those are out that take longer than `HOPELESS` times the best.
+    """
     made = {name: make() for name, make in found.items()}
     if len(made) == 1:
         return made
-    times = {name: least(run, calls) for name, run in made.items()}
-    return {name: made[name] for name in sorted(times, key=lambda each: times[each])[:count]}
+    few = -(-calls // 3)
+    times = {name: least(run, few) for name, run in made.items()}
+    hopeful = [name for name, time in times.items() if time <= HOPELESS * min(times.values())]
+    for name in hopeful if calls > few else ():
+        times[name] = min(times[name], least(made[name], calls - few))
+    return {name: made[name] for name in sorted(hopeful, key=lambda each: times[each])[:count]}
 
 
 def least(run: Run, calls: int) -> float:
