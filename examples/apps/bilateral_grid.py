@@ -54,8 +54,11 @@ def algorithm() -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """First rows of the grid, where pixels that are added in turn are of different cells; then eight rows of pixels."""
+def scheduled(cpu: tm.Target | None = None, *, cells: int = 1, vectors: int = 1, streams: bool = False) -> tm.Function:
+    """First rows of the grid, where pixels that are added in turn are of different cells; then rows of pixels.
+
+    These are in bands of as many rows as some `cells` of the grid have.
+    """
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
     value, level, grid, blurz, blurx, blury, row, smooth = map(f.__getitem__, STAGES)
@@ -68,9 +71,11 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     for stage in (value, level):
         stage.compute_at(grid.update, y)
         stage.vectorize(c, lanes, remainder="mask")
-    smooth.split(r, CELL, y0, r1)
+    smooth.split(r, CELL * cells, y0, r1)
     smooth.parallelize(y0)
-    smooth.vectorize(c, lanes, remainder="mask")
+    smooth.vectorize(c, vectors * lanes, remainder="mask")
+    if streams:
+        smooth.store_nontemporal()
     blury.compute_at(smooth, y0)
     row.compute_at(smooth, r1)
     for stage in (blury, row):

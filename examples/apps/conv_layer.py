@@ -27,10 +27,10 @@ def algorithm() -> tm.Function:
     return fn
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+def scheduled(cpu: tm.Target | None = None, **sizes: int) -> tm.Function:
     """The recipe of convolutions: tiles of pixels by channels in registers, over copied rows and packed weights."""
     fn = algorithm()
-    tm.recipes.convolution(fn["layer"], cpu=cpu or tm.target())
+    tm.recipes.convolution(fn["layer"], cpu=cpu or tm.target(), sizes=sizes)
     return fn
 
 

@@ -13,6 +13,7 @@ R, C = tm.params("R C")
 r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 RED, GREEN, BLUE, TWELFTH, KAPPA = (np.float32(w) for w in (0.299, 0.587, 0.114, 1 / 12, 0.04))
 CLOSE = 1e-6  # of values below 0.1
+LINE = 64  # bytes of a cache line
 
 
 def algorithm() -> tm.Function:
@@ -39,24 +40,32 @@ def algorithm() -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of 64 rows: each row of the gradients is computed once, and kept for the two rows that follow.
+def scheduled(
+    cpu: tm.Target | None = None, *, band: int = 64, vectors: int = 1, window: bool = True, streams: bool | None = None
+) -> tm.Function:
+    """Bands of rows: each row of the gradients is computed once, and kept for the two rows that follow.
 
-    Sums of three rows are kept in registers, in a window that slides along the row.
+    Sums of three rows are kept in registers, in a `window` that slides along the row, or in a row of their own. Corners
+    go past the caches where a vector is a whole cache line: between two halves of one, caches are asked for much else,
+    and a half that leaves alone is dear.
     """
-    lanes = (cpu or tm.target()).lanes(tm.float32)
+    cpu = cpu or tm.target()
+    lanes = vectors * cpu.lanes(tm.float32)
+    streams = cpu.vector_bytes >= LINE if streams is None else streams
     f = algorithm()
     grey, ix, iy, corners = f["grey"], f["ix"], f["iy"], f["corners"]
-    corners.split(r, 64, r0, r1)
+    corners.split(r, band, r0, r1)
     corners.parallelize(r0)
     corners.split(c, lanes, c0, c1)
     corners.vectorize(c1, lanes, remainder="mask")
-    corners.store_nontemporal()
+    if streams:
+        corners.store_nontemporal()
     for down in (f["down_xx"], f["down_yy"], f["down_xy"]):
-        down.compute_at(corners, c0)
-        down.slide(c0, c, lanes)
+        down.compute_at(corners, c0 if window else r1)
+        if window:
+            down.slide(c0, c, lanes)
+            down.store_in(tm.REGISTER)
         down.vectorize(c, lanes, remainder="mask")
-        down.store_in(tm.REGISTER)
     for stage in (ix, iy, grey):
         stage.compute_at(corners, r1)
         stage.slide(r1)

@@ -40,28 +40,29 @@ def algorithm() -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Four neighbours count in histograms of their own, since equal ones would wait; brightness is computed twice."""
+def scheduled(cpu: tm.Target | None = None, *, tables: int = 4, vectors: int = 1, streams: bool = True) -> tm.Function:
+    """Neighbours count in histograms of their own, since equal ones would wait; brightness is computed twice."""
     lanes = (cpu or tm.target()).lanes(tm.uint8)
     f = algorithm()
     level, count, bright, light, equal = (f[name] for name in ("level", "count", "bright", "light", "equal"))
-    count.update.split(c, 4, c0, c1)
+    count.update.split(c, tables, c0, c1)
     partial = count.update.rfactor(c1)
-    partial.store_in(tm.Buffer("counts", [4, 256], tm.int32), [c1, b])
+    partial.store_in(tm.Buffer("counts", [tables, 256], tm.int32), [c1, b])
     partial.update.split(c, 4, c0, c2)
     partial.update.unroll(c2)
     partial.update.parallelize(r, combine=tm.PRIVATE)
     level.compute_at(partial.update, r)
     level.vectorize(c, lanes, remainder="mask")
-    equal.split(c, lanes, c0, c1)
+    equal.split(c, vectors * lanes, c0, c1)
     equal.reorder(r, c0, k, c1)
     equal.parallelize(r)
     equal.unroll(k)
-    equal.vectorize(c1, lanes, remainder="mask")
-    equal.store_nontemporal()
+    equal.vectorize(c1, vectors * lanes, remainder="mask")
+    if streams:
+        equal.store_nontemporal()
     for stage in (light, bright):
         stage.compute_at(equal, c0)
-        stage.vectorize(c, lanes, remainder="mask")
+        stage.vectorize(c, vectors * lanes, remainder="mask")
         stage.store_in(tm.REGISTER)
     return f
 

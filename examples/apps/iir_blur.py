@@ -10,6 +10,7 @@ import tiramisu_py as tm
 R, C = tm.params("R C")
 p, r, c, r0, r1, c0, c1 = tm.iters("p r c r0 r1 c0 c1")
 CLOSE = 2e-6  # of values up to 1
+LINE = 16  # numbers in a cache line
 
 
 def algorithm() -> tm.Function:
@@ -35,28 +36,33 @@ def algorithm() -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """A plane at a time: strips of columns, down and up; then strips of rows, turned so that their pixels are lanes."""
+def scheduled(cpu: tm.Target | None = None, *, columns: int = 4, rows: int = 1, streams: bool = True) -> tm.Function:
+    """A plane at a time: strips of columns, down and up; then strips of rows, turned so that their pixels are lanes.
+
+    Strips have as many `columns`, and `rows`, as the numbers of some cache lines: lines are read whole, and several
+    recurrences run side by side.
+    """
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
     down, up, right, left, out = (f[name] for name in ("down", "up", "right", "left", "blurred"))
-    up.split(c, 4 * lanes, c0, c1)
+    up.split(c, columns * LINE, c0, c1)
     up.reorder(p, c0, r, c1)
     up.parallelize(c0)
     up.vectorize(c1, lanes, remainder="mask")
     down.compute_at(up, c0)
     down.vectorize(c, lanes, remainder="mask")
-    out.tile(r, c, lanes, lanes, r0, c0, r1, c1)
+    out.tile(r, c, rows * LINE, lanes, r0, c0, r1, c1)
     out.parallelize(r0)
     out.vectorize(c1, lanes, remainder="mask")
-    out.store_nontemporal()
+    if streams:
+        out.store_nontemporal()
     out.after(up, p)
     up.store_at(out, p)
     for turned in (left, right):
         turned.compute_at(out, r0)
         turned.reorder(c, r)
         turned.vectorize(r, lanes, remainder="mask")
-        turned.store_in(tm.Buffer(f"{turned.name}_turned", [C, lanes], tm.float32), [c, r % lanes])
+        turned.store_in(tm.Buffer(f"{turned.name}_turned", [C, rows * LINE], tm.float32), [c, r % (rows * LINE)])
         turned.store_at(out, r0)
     return f
 

@@ -45,8 +45,10 @@ def algorithm() -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of 32 rows with the two levels above them; coarser levels one after another.
+def scheduled(
+    cpu: tm.Target | None = None, *, band: int = 32, vectors: int = 1, ahead: int = 256, streams: bool = True
+) -> tm.Function:
+    """Bands of rows with the two levels above them; coarser levels one after another.
 
     Rows are combined before columns, so that they are read in whole vectors; of the picture, those of all planes at
     once, since each is multiplied by the weights. Levels of a few pixels are left alone.
@@ -54,11 +56,12 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
     whole, filled, wide, first = f["whole"], f["filled0"], f["wide0"], f["tall1"]
-    whole.tile(r, c, 32, lanes, r0, c0, r1, c1)
+    whole.tile(r, c, band, vectors * lanes, r0, c0, r1, c1)
     whole.reorder(r0, r1, c0, p, c1)
     whole.parallelize(r0).unroll(p)
-    whole.vectorize(c1, lanes, remainder="mask")
-    whole.store_nontemporal()
+    whole.vectorize(c1, vectors * lanes, remainder="mask")
+    if streams:
+        whole.store_nontemporal()
     filled.compute_at(whole, c0).store_in(tm.REGISTER)
     wide.compute_at(whole, r1)
     f["small0"].inline()
@@ -76,8 +79,9 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     first.vectorize(c1, lanes, remainder="mask")
     for stage in (filled, wide, *(stage for pair in pairs for stage in pair if stage.name != first.name)):
         stage.vectorize(c, lanes, remainder="mask")
-    first.prefetch(f["rgba"], c0, 256 // lanes)
-    filled.prefetch(f["rgba"], c, 256)
+    if ahead:
+        first.prefetch(f["rgba"], c0, ahead // lanes)
+        filled.prefetch(f["rgba"], c, ahead)
     return f
 
 

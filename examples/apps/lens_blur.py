@@ -100,16 +100,16 @@ def doubled(at: Callable[[Any], tm.Expr], i: tm.Iter) -> tm.Expr:
     return np.float32(0.25) * at(i // 2 - 1 + 2 * (i % 2)) + np.float32(0.75) * at(i // 2)
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+def scheduled(cpu: tm.Target | None = None, *, band: int = 8, vectors: int = 1) -> tm.Function:
     """Costs are computed where they are read, slices of the pyramid one by one, and its finest level with the depth."""
-    lanes = (cpu or tm.target()).lanes(tm.float32)
+    lanes = vectors * (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
     for name in ("cost", "weighed"):
         f[name].inline()
     stages = {name: f[name] for name in f.algorithm.computations if name not in ("cost", "weighed")}
     *pyramid, coarse, wide, smooth = (name for name in stages if name.startswith("cost"))
     trust, packed, nearest, light, blurred = (f[name] for name in ("trust", "packed", "nearest", "light", "blurred"))
-    packed.split(r, 8, r0, r1)
+    packed.split(r, band, r0, r1)
     trust.split(c, lanes, c0, c1)
     blurred.split(c, lanes, c0, c1).reorder(r, c0, k, c1)
     for stage, loops in ((nearest, (z, r, c)), (f["sums"], (z, c)), (light, (s, c))):

@@ -81,20 +81,29 @@ def algorithm() -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+def scheduled(
+    cpu: tm.Target | None = None,
+    *,
+    band: int = 32,
+    tile: tuple[int, int] = (32, 512),
+    vectors: int = 1,
+    streams: bool = False,
+) -> tm.Function:
     """The first level in tiles whose rows of each curve slide through the cache; the last level with the picture.
 
     Levels of a few pixels are left as they are. The curve is computed, not looked up, where it is read.
     """
-    lanes = (cpu or tm.target()).lanes(tm.float32)
+    lanes = vectors * (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
     contrast, first, curved = f["contrast"], f["curved1"], f["curved"]
     contrast.reorder(r, c, p)
-    contrast.split(r, 32, r0, r1)
+    contrast.split(r, band, r0, r1)
     contrast.reorder(r0, r1, p, c).parallelize(r0)
+    if streams:
+        contrast.store_nontemporal()
     for name in ("scale", "result0", "large0"):
         f[name].compute_at(contrast, r1)
-    first.tile(r, c, 32, 512, r0, c0, r1, c1)
+    first.tile(r, c, *tile, r0, c0, r1, c1)
     first.reorder(r0, c0, k, r1, c1).parallelize(r0)
     first.vectorize(c1, lanes, remainder="mask")
     f["low_curved1"].compute_at(first, r1)

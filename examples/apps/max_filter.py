@@ -40,15 +40,19 @@ def algorithm(radius: int = RADIUS) -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None, radius: int = RADIUS, width: int = 256) -> tm.Function:
+def scheduled(
+    cpu: tm.Target | None = None, radius: int = RADIUS, width: int = 256, *, vectors: int = 1, streams: bool = False
+) -> tm.Function:
     """Strips of columns: maxima of rows slide down each, and only the rows that the disc still covers are kept."""
-    lanes = (cpu or tm.target()).lanes(tm.float32)
+    lanes = vectors * (cpu or tm.target()).lanes(tm.float32)
     f = algorithm(radius)
     out = f["brightest"]
     out.split(c, width, c0, c1)
     out.reorder(p, c0, r, c1)
     out.parallelize(p, c0)
     out.vectorize(c1, lanes, remainder="mask")
+    if streams:
+        out.store_nontemporal()
     for h in sorted(set(heights(radius))):
         f[f"column_{h}"].compute_at(out, r)
         f[f"column_{h}"].vectorize(c, lanes, remainder="pad")

@@ -43,16 +43,18 @@ def added(terms: Sequence[tm.Expr]) -> tm.Expr:
     return total
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+def scheduled(cpu: tm.Target | None = None, *, rows: int = 64, vectors: int = 8, streams: bool = False) -> tm.Function:
     """Tiles, in which the neighbours of one row are added in registers; differences are kept for seven rows."""
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
     framed, unlike, down, weight, sums = (f[name] for name in ("framed", "unlike", "down", "weight", "sums"))
     denoised = f["denoised"]
     row = sums.update.rfactor(dy, name="row")
-    denoised.tile(r, c, 64, 8 * lanes, r0, c0, r1, c1)
+    denoised.tile(r, c, rows, vectors * lanes, r0, c0, r1, c1)
     denoised.split(c1, lanes, c4, c5).reorder(r0, c0, r1, c4, k, c5).unroll(k)
     denoised.parallelize(r0)
+    if streams:
+        denoised.store_nontemporal()
     sums.compute_at(denoised, c0)
     sums.split(c, lanes, c2, c3)
     sums.update.reorder(dy, r, c2, c3)

@@ -16,6 +16,7 @@ R, C, H, W = tm.params("R C H W")
 p, r, c, k, r0, r1, c0, c1 = tm.iters("p r c k r0 r1 c0 c1")
 FACTOR = Fraction(2)
 CLOSE = 2e-5
+ROW = 8 << 10  # bytes of a row of which the rows of a band shall stay in the second-level cache
 
 
 def taps(factor: Fraction) -> int:
@@ -55,15 +56,28 @@ def algorithm(factor: Fraction = FACTOR) -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None, factor: Fraction = FACTOR) -> tm.Function:
-    """Bands of rows. A vector has every second new column at factor 2: its old pixels are neighbours."""
-    lanes, kinds = (cpu or tm.target()).lanes(tm.float32), factor.numerator
+def scheduled(
+    cpu: tm.Target | None = None,
+    factor: Fraction = FACTOR,
+    *,
+    band: int | None = None,
+    vectors: int = 1,
+    streams: bool = True,
+) -> tm.Function:
+    """Bands of rows. A vector has every second new column at factor 2: its old pixels are neighbours.
+
+    The rows that a band begins with are computed for the band before as well, so that there are not many: what is kept
+    between the two sums may fill a quarter of the second-level cache.
+    """
+    cpu = cpu or tm.target()
+    lanes, kinds = vectors * cpu.lanes(tm.float32), factor.numerator
     f = algorithm(factor)
     out, across = f["resized"], f["across"]
-    out.split(r, 32, r0, r1)
+    out.split(r, band or max(32, int(cpu.second // 4 // ROW * factor)), r0, r1)
     out.parallelize(p, r0)
     out.vectorize(c, lanes, remainder="mask")
-    out.store_nontemporal()
+    if streams:
+        out.store_nontemporal()
     across.compute_at(out, r0)
     across.split(c, kinds, c0, c1)
     across.reorder(c1, c0)

@@ -11,7 +11,7 @@ from story import Arguments, Array, tell
 import tiramisu_py as tm
 
 R, C = tm.params("R C")
-r, c, r0, r1 = tm.iters("r c r0 r1")
+r, c, r0, r1, c0, c1 = tm.iters("r c r0 r1 c0 c1")
 STAGES = 32
 WEIGHTS = np.outer(np.arange(1, 6), np.arange(1, 6)).astype(np.uint16)
 CLOSE = 0
@@ -28,14 +28,21 @@ def algorithm(stages: int = STAGES) -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None, stages: int = STAGES) -> tm.Function:
-    """Bands of rows, in which a row of every stage follows the one before; the last five rows of each are kept."""
-    lanes = (cpu or tm.target()).lanes(tm.uint16)
+def scheduled(
+    cpu: tm.Target | None = None, stages: int = STAGES, *, band: int = 800, strip: int = 0, vectors: int = 1
+) -> tm.Function:
+    """Bands of rows, in which a row of every stage follows the one before; the last five rows of each are kept.
+
+    With a `strip`, a band is computed in strips of so many columns.
+    """
+    lanes = vectors * (cpu or tm.target()).lanes(tm.uint16)
     f = algorithm(stages)
     out = f[f"stage_{stages}"]
-    out.split(r, 800, r0, r1)
+    out.split(r, band, r0, r1)
     out.parallelize(r0)
-    out.vectorize(c, lanes, remainder="mask")
+    if strip:
+        out.split(c, strip, c0, c1).reorder(r0, c0, r1, c1)
+    out.vectorize(c1 if strip else c, lanes, remainder="mask")
     for s in reversed(range(stages)):
         stage = f[f"stage_{s}"]
         stage.compute_at(out, r1)

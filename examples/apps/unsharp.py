@@ -16,7 +16,7 @@ RED, GREEN, BLUE = (np.float32(w) for w in (0.299, 0.587, 0.114))
 SIGMA = 1.5
 WEIGHTS = [float(np.exp(-x * x / (2 * SIGMA * SIGMA)) / (np.sqrt(2 * np.pi) * SIGMA)) for x in range(4)]
 CLOSE = 1e-5  # of values below 4
-STRIP = 512  # columns: what a row of all planes has of them fits the first-level cache
+ROWS = 15  # of a strip: seven of the brightness, sums, ratios, three of the colours and three of the results
 BESIDE = 9  # vectors beside the seven that are added: three of the window, four weights, the brightness and its double
 
 
@@ -39,24 +39,34 @@ def algorithm() -> tm.Function:
     return f
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of 64 rows: a ring of seven rows of the brightness; sums of columns slide along each row in registers.
+def scheduled(
+    cpu: tm.Target | None = None,
+    *,
+    band: int = 64,
+    strip: int | None = None,
+    slides: bool | None = None,
+    streams: bool = True,
+) -> tm.Function:
+    """Bands of rows: a ring of seven rows of the brightness; sums of columns slide along each row in registers.
 
     Where registers are few, or moving a window across them is dear, the sums and the ratios of a strip of columns stay
-    in the first-level cache, and one colour of the strip is stored after the other: a cache line is filled at once,
-    wherever the rows of a plane begin.
+    in the first-level cache, of which a strip's rows fill a half at most, and one colour of the strip is stored after
+    the other: a cache line is filled at once, wherever the rows of a plane begin.
     """
     cpu = cpu or tm.target()
-    slides, lanes = cpu.costs.keeps_window(7, others=BESIDE), cpu.lanes(tm.float32)
+    lanes = cpu.lanes(tm.float32)
+    strip = strip or power_of_two(cpu.first // 2 // (4 * ROWS))
+    slides = cpu.costs.keeps_window(7, others=BESIDE) if slides is None else slides
     f = algorithm()
     grey, down, ratio, sharp = f["grey"], f["down"], f["ratio"], f["sharp"]
     sharp.reorder(r, c, p)
-    sharp.split(r, 64, r0, r1)
+    sharp.split(r, band, r0, r1)
     sharp.parallelize(r0)
-    sharp.split(c, lanes if slides else STRIP, c0, c1)
+    sharp.split(c, lanes if slides else strip, c0, c1)
     sharp.reorder(r0, r1, c0, p, c1)
     sharp.vectorize(c1, lanes, remainder="mask")
-    sharp.store_nontemporal()
+    if streams:
+        sharp.store_nontemporal()
     for stage in (ratio, down):
         stage.compute_at(sharp, c0)
     ratio.vectorize(c, lanes, remainder="mask")
@@ -70,6 +80,11 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     grey.slide(r1)
     grey.vectorize(c, lanes, remainder="mask")
     return f
+
+
+def power_of_two(most: int) -> int:
+    """The greatest power of two that is not more than a number."""
+    return 1 << most.bit_length() - 1
 
 
 def sample(rows: int, columns: int) -> Arguments:

@@ -24,13 +24,14 @@ def algorithm() -> tuple[tm.Function, tm.Computation]:
     return f, brightness
 
 
-def scheduled() -> tm.Function:
+def scheduled(*, block: int = 64000, streams: bool = True) -> tm.Function:
     """A cache line at a time, blocks of 64,000 on the threads; large pictures are written with non-temporal stores."""
     f, brightness = algorithm()
-    brightness.split(i, 64000, i0, i1)
+    brightness.split(i, block, i0, i1)
     brightness.parallelize(i0)
     brightness.vectorize(i1, LINE, remainder="mask")
-    brightness.store_nontemporal()
+    if streams:
+        brightness.store_nontemporal()
     return f
 
 

@@ -23,17 +23,18 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
     return f, inverse, brighter
 
 
-def scheduled() -> tm.Function:
+def scheduled(*, block: int = 500 * LINE, streams: bool = True) -> tm.Function:
     """A cache line at a time, both results in one loop; large pictures are written with non-temporal stores.
 
     Where a vector is no whole line, a line is several, side by side.
     """
     f, inverse, brighter = algorithm()
     for stage in (inverse, brighter):
-        stage.split(i, 500 * LINE, i0, i1)
+        stage.split(i, block, i0, i1)
         stage.parallelize(i0)
         stage.vectorize(i1, LINE, remainder="mask")
-        stage.store_nontemporal()
+        if streams:
+            stage.store_nontemporal()
     brighter.after(inverse, i1)
     return f
 

@@ -51,16 +51,17 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Computation
     return f, warped
 
 
-def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
-    """Sixteen pixels at a time, in blocks of eight rows; each row prefetches for the eighth row after it.
+def scheduled(dtype: tm.DType = tm.float32, *, pixels: int = PIXELS, rows: int = 8, ahead: int = 8) -> tm.Function:
+    """Sixteen pixels at a time, in blocks of eight rows; each row prefetches for the one that is as many rows `ahead`.
 
     A rotated picture is read across its rows, which the hardware prefetcher does not predict.
     """
     f, warped = algorithm(dtype)
-    warped.split(r, 8, r0, r1)
+    warped.split(r, rows, r0, r1)
     warped.parallelize(r0)
-    warped.vectorize(c, PIXELS)
-    warped.prefetch(f["image"], r1, 8)
+    warped.vectorize(c, pixels)
+    if ahead:
+        warped.prefetch(f["image"], r1, ahead)
     return f
 
 

@@ -2,6 +2,7 @@
 
 scripts/bench tune [--save] [--only sgemm,gauss] [--minutes M] [--points N] [--small] [--database FILE]
 scripts/bench tune --any-size ...: kernels for any size, see benchmarks/tuning.py
+scripts/bench tune --numbers ...: the numbers of the stories' schedules, see benchmarks/numbers
 """
 
 from __future__ import annotations
@@ -204,9 +205,10 @@ def told(search: Search, found: tm.Tuned) -> str:
 
 def main() -> None:
     """Search, compare, print."""
-    if "--any-size" in sys.argv:
-        runpy.run_module("benchmarks.tuning", run_name="__main__")
-        return
+    for option, module in (("--any-size", "benchmarks.tuning"), ("--numbers", "benchmarks.numbers")):
+        if option in sys.argv:
+            runpy.run_module(module, run_name="__main__")
+            return
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--save", action="store_true")
     options.add_argument("--only", default=",".join(search.name for search in SEARCHES))
