@@ -65,6 +65,7 @@ IN_HOTTEST_LOOP = {
     "bilateral_grid": (8, 9, 0),
     "camera_pipe": (166, 183, 0),
     "hist": (17, 67, 0),  # two vectors of each colour in an iteration, for whole lines
+    "iir_blur": (9, 0, 0),  # four vectors for a cache line of turned rows
     "interpolate": (0, 4, 0),
     "lens_blur": (58, 28, 6),
     "local_laplacian": (60, 57, 0),

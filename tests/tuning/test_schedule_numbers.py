@@ -40,14 +40,14 @@ def test_a_search_goes_on_where_it_stopped_and_begins_anew_for_another_text(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program, file = all_programs()["resize"], tmp_path / "resize.json"
-    monkeypatch.setattr(worker, "SPACES", {"resize": {"band": (32, 8), "streams": (True, False)}})
+    monkeypatch.setattr(worker, "SPACES", {"resize": {"vectors": (1, 2), "band": (8,)}})
     monkeypatch.setattr(worker, "TURN_SECONDS", 0.0)
     worker.search(program, (32, 40), file, 0.0)
     assert not Found.read(file).complete and not Found.read(file).results
     worker.search(program, (32, 40), file, 60.0)
     found = Found.read(file)
     points = [each.point for each in found.results]  # those that the schedule states are not measured again
-    assert found.complete and {"band": 8} in points and not any(each == {"band": 32} for each in points)
+    assert found.complete and {"vectors": 2} in points and not any(each.get("vectors") == 1 for each in points)
     assert all(each.own > 0 and each.derived > 0 for each in found.results)
     monkeypatch.setattr(worker.Bench, "result", lambda *_: pytest.fail("measured again"))
     worker.search(program, (32, 40), file, 60.0)
@@ -98,7 +98,11 @@ def test_a_point_has_the_values_of_the_derived_schedule(name: str) -> None:
     program, space = all_programs()[name], SPACES[name]
     drawn = random.Random(name)
     point: dict[str, Any] = {key: drawn.choice(values) for key, values in space.items()}
-    kernel, derived = (worker.compiled(program, each) for each in (point, {}))
+    try:
+        kernel = worker.compiled(program, point)
+    except tm.CommandError:  # two vectors may have more lanes than there are
+        kernel = worker.compiled(program, {key: value for key, value in point.items() if key != "vectors"})
+    derived = worker.compiled(program, {})
     given = program.story.sample(*program.small[-1])
     for found, right in zip(several(kernel(**given)), several(derived(**given)), strict=True):
         assert not program.differs(found, right)
