@@ -10,10 +10,10 @@ from story import Arguments, Array, planes, tell
 import tiramisu_py as tm
 
 H, W = tm.params("H W")  # cells: two rows and two columns of sites
-r, c, y, x, k, j, p, q, v, r0, r1, y0, c0, c1 = tm.iters("r c y x k j p q v r0 r1 y0 c0 c1")
+r, c, y, x, k, j, p, q, v, r0, r1, y0, c0, c1, x0 = tm.iters("r c y x k j p q v r0 r1 y0 c0 c1 x0")
 ROWS, COLUMNS = 12, 16  # of the border, on each side
 CLOSE = 0
-STAGES = ("picture", "curved", "colours", "at_red", "at_blue", "calm")
+STAGES = ("picture", "curved", "levels", "colours", "at_red", "at_blue", "calm")
 RED, BLUE, GREEN_BY_RED, GREEN_BY_BLUE = (1, 0), (0, 1), (1, 1), (0, 0)  # places in a cell: the row and the column
 NAMES = {RED: "red", BLUE: "blue", GREEN_BY_RED: "green_by_red", GREEN_BY_BLUE: "green_by_blue"}
 #: Two places, by their rows and columns from one in the middle.
@@ -46,11 +46,8 @@ def algorithm() -> tm.Function:
     most = tm.maximum(tm.maximum(*across), tm.maximum(*down))
     calm = f.computation("calm", [r, c], tm.minimum(raw[r + ROWS, c + COLUMNS], most))
     sites = {(p, q): f.computation(name, [y, x], calm[2 * y - 1 + p, 2 * x - 1 + q]) for (p, q), name in NAMES.items()}
-    colours, matrix = demosaiced(f, sites), correction(f)
-    here = [tm.cast(tm.int32, colours[j, (r + 1) % 2, (c + 1) % 2, (r + 1) // 2, (c + 1) // 2]) for j in range(3)]
-    warm = matrix[k, 3] + matrix[k, 0] * here[0] + matrix[k, 1] * here[1] + matrix[k, 2] * here[2]
-    level = tm.clip(tm.cast(tm.int32, tm.cast(tm.int16, warm >> 8)), 0, 1023)
-    curved = f.computation("curved", [k, r, c], tm.cast(tm.uint8, tones(f)[level]))
+    level = corrected(f, demosaiced(f, sites))[k, (r + 1) % 2, (c + 1) % 2, (r + 1) // 2, (c + 1) // 2]
+    curved = f.computation("curved", [k, r, c], tones(f)[level])
     f.outputs(sharpened(f, curved))
     return f
 
@@ -100,12 +97,20 @@ def demosaiced(f: tm.Function, sites: dict[Place, tm.Computation]) -> tm.Computa
     return f.computation("colours", [k, p, q, y, x], tm.cast(tm.int16, chosen))
 
 
+def corrected(f: tm.Function, colours: tm.Computation) -> tm.Computation:
+    """The level for each colour of a site, by the matrix for the colour of the light."""
+    here, weights = [tm.cast(tm.int32, colours[j, p, q, y, x]) for j in range(3)], correction(f)
+    terms = [tm.cast(tm.int32, weights[k, j]) * here[j] for j in range(3)]
+    warm = terms[0] + terms[1] + terms[2] + weights[k, 3]
+    return f.computation("levels", [k, p, q, y, x], tm.clip(tm.cast(tm.int16, warm >> 8), 0, 1023))
+
+
 def correction(f: tm.Function) -> tm.Computation:
     """The matrix for the colour of the light, between those for 3200 and 7000 kelvin, in 256ths."""
     cold, hot = (f.input(f"matrix_{kelvin}", tm.float32, [3, 4]) for kelvin in (3200, 7000))
     share = (1 / f.scalar("kelvin", tm.float64) - 1 / 3200) / (1 / 7000 - 1 / 3200)
     mixed = cold[k, j] * share + hot[k, j] * (1 - share)
-    return f.computation("matrix", {k: 3, j: 4}, tm.cast(tm.int32, mixed * 256))
+    return f.computation("matrix", {k: 3, j: 4}, tm.cast(tm.int16, mixed * 256))
 
 
 def tones(f: tm.Function) -> tm.Computation:
@@ -117,8 +122,9 @@ def tones(f: tm.Function) -> tm.Computation:
     light = tm.clip(tm.cast(tm.float64, v - black) / tm.cast(tm.float64, white - black), 0.0, 1.0) ** (1 / gamma)
     dark = 1 - light
     curve = tm.select(light > 0.5, 1 - (a * dark * dark + b * dark), a * light * light + b * light)
-    tone = tm.cast(tm.int32, tm.clip(curve * 255 + 0.5, 0.0, 255.0))
-    return f.computation("tones", {v: 1024}, tm.select(v <= black, 0, tm.select(v > white, 255, tone)))
+    tone = tm.cast(tm.uint8, tm.clip(curve * 255 + 0.5, 0.0, 255.0))
+    ends = tm.cast(tm.uint8, 0), tm.cast(tm.uint8, 255)
+    return f.computation("tones", {v: 1024}, tm.select(v <= black, ends[0], tm.select(v > white, ends[1], tone)))
 
 
 def sharpened(f: tm.Function, curved: tm.Computation) -> tm.Computation:
@@ -138,7 +144,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Bands of 64 rows; rows of cells are computed once, and kept in rings for the next."""
     lanes = (cpu or tm.target()).lanes(tm.uint16)
     f = algorithm()
-    picture, curved, colours, at_red, at_blue, calm = map(f.__getitem__, STAGES)
+    picture, curved, levels, colours, at_red, at_blue, calm = map(f.__getitem__, STAGES)
     calm.inline()
     picture.split(r, 64, r0, r1)
     picture.split(r1, 2, y0, r1)
@@ -148,15 +154,20 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     curved.compute_at(picture, y0)
     curved.slide(y0, r, 2, origin=-1)
     curved.split(r, 2, y, p, origin=-1)
-    curved.split(c, 2 * lanes, c0, c1, origin=-1)
+    curved.split(c, 256, c0, c1, origin=-1)
     curved.split(c1, 2, x, q)
-    curved.reorder(y, c0, k, p, q, x)
-    for loop in (k, p, q):
-        curved.unroll(loop)
+    curved.reorder(y, c0, k, p, x, q)
+    curved.unroll(q)
     curved.vectorize(x, lanes, remainder="mask")
-    colours.compute_at(curved, c0)
-    colours.unroll(p)
-    colours.unroll(q)
+    levels.compute_at(curved, c0)
+    levels.split(x, lanes, x0, x)
+    levels.reorder(y, x0, k, p, q, x)
+    for loop in (k, p, q):
+        levels.unroll(loop)
+    levels.vectorize(x, lanes, remainder="mask")
+    colours.compute_at(levels, x0)
+    for loop in (k, p, q):
+        colours.unroll(loop)
     colours.vectorize(x, lanes, remainder="mask")
     for stage in (at_blue, at_red, *map(f.__getitem__, NAMES.values())):
         stage.compute_at(picture, y0)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.backends.compiled import Compiled
+from tests.selection import covering
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import Idiom
 from tiramisu_py.ir.arithmetic.pairs import NARROWED
@@ -15,6 +17,13 @@ from tiramisu_py.ir.rewriting import all_expressions
 
 (N,) = tm.params("N")
 (i,) = tm.iters("i")
+#: What to compile for, and the size of its vectors in bytes.
+PROCESSORS = {
+    "avx512": (("-march=native",), 64),
+    "avx2": (("-march=x86-64-v3",), 32),
+    "sse4.1": (("-march=x86-64-v2",), 16),
+    "sse2": (("-march=x86-64",), 16),
+}
 Formula = Callable[[tm.Expr, tm.Expr, tm.Expr], tm.Expr]
 FORMULAS: dict[str, Formula] = {
     "mean": lambda a, b, c: (a + b + c) >> 2,
@@ -92,3 +101,54 @@ def test_values_beside_others_that_are_split_are_split_with_them() -> None:
     assert idioms(f, 32) == 0
     given = {"a": sample(tm.int16, 75)["b"], "t": np.arange(256, dtype=np.int32) * 3}
     np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))
+
+
+SUMS: dict[str, Callable[[list[tm.Expr], list[tm.Expr]], tm.Expr]] = {
+    "two": lambda a, w: a[0] * w[0] + w[1] * a[1],
+    "three": lambda a, w: a[0] * w[0] + a[1] * w[1] + a[2] * w[2],
+    "with a rounding": lambda a, w: a[0] * w[0] + a[1] * w[1] + a[2] * w[2] + 128,
+    "with a weight": lambda a, w: w[2] + a[0] * w[0],
+    "with an operand": lambda a, w: a[0] * w[0] + a[1],
+    "with a number that is wide": lambda a, w: a[0] * w[0] + a[1] * w[1] + 70000,
+    "of operands": lambda a, w: a[0] * a[1] + a[2] * a[0],
+    "of both kinds": lambda a, w: a[0] * a[1] + a[2] * w[0] + a[1] * -7,
+    "wide weights": lambda a, w: a[0] * (w[0] + w[1]) + a[1] * w[1],
+    "a difference": lambda a, w: a[0] * w[0] - a[1] * w[1],
+}
+
+
+@pytest.mark.parametrize(("name", "target"), covering(list(SUMS), list(PROCESSORS)), ids=str)
+def test_products_of_int16_have_the_bits_of_those_of_int32(name: str, target: str) -> None:
+    """At the ends of int16, where the sum of two products leaves int32, too."""
+    flags, register = PROCESSORS[target]
+    f = tm.Function("weighted", params=[N], assume="N >= 1")
+    a, w = f.input("a", tm.int16, [N + 2]), f.input("w", tm.int16, [3])
+    wide = [tm.cast(tm.int32, each) for each in (a[i], a[i + 1], a[i + 2])]
+    total = SUMS[name](wide, [tm.cast(tm.int32, w[k]) for k in range(3)])
+    y = f.computation("y", {i: N}, tm.cast(tm.int16, total >> 8))
+    y.vectorize(i, register // 2, remainder="mask")
+    f.outputs(y)
+    assert idioms(f, register) > 0
+    compiled = Compiled(f.show("lowered", register), "-O2", *flags, register=register)
+    assert ("products_of_pairs" in compiled.texts["weighted.c"]) == (name != "a difference")
+    least = np.iinfo(np.int16).min
+    for size in (1, register + 3):
+        given = {"a": sample(tm.int16, size)["a"], "w": sample(tm.int16, 3)["b"]}
+        for numbers in (given, {"a": np.full(size + 2, least, np.int16), "w": np.full(3, least, np.int16)}):
+            found = np.zeros(size, np.int16)
+            compiled({"N": size}, **numbers, y=found)
+            np.testing.assert_array_equal(found, f.evaluate(**numbers))
+
+
+def test_indices_are_made_narrow_in_pairs() -> None:
+    """A table of bytes is read at places that are computed as wide values."""
+    f = tm.Function("toned", params=[N], assume="N >= 1")
+    a, w, t = f.input("a", tm.int16, [N]), f.input("w", tm.int16, [2]), f.input("t", tm.uint8, [1024])
+    warm = tm.cast(tm.int32, w[0]) * tm.cast(tm.int32, a[i]) + tm.cast(tm.int32, w[1])
+    y = f.computation("y", {i: N}, t[tm.clip(tm.cast(tm.int16, warm >> 8), 0, 1023)])
+    y.vectorize(i, 16, remainder="mask")
+    f.outputs(y)
+    assert idioms(f, 32) > 0
+    given = {"a": sample(tm.int16, 75)["b"], "w": sample(tm.int16, 2)["b"], "t": sample(tm.uint8, 1024)["b"]}
+    np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))
+    assert f.validate(**given, vector_bytes=32)

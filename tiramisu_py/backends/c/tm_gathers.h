@@ -1,7 +1,8 @@
 /* Elements at computed places.
  *
  * TM_GATHER_32x8(float32x8, array, index) loads the elements of an array, of 32 bits each, at the indices in an int32x8;
- * TM_GATHER_AT_32x8(float32x8, array, index) at those in an int64x8.
+ * TM_GATHER_AT_32x8(float32x8, array, index) at those in an int64x8, TM_GATHER_BY_8x16(uint8x16, array, &index[c]) bytes at
+ * 16 integers that follow one another in memory.
  *
  * Neighbours at computed places: four elements of an array for each lane, as bilinear interpolation reads them.
  *
@@ -65,6 +66,39 @@
 #define TM_GATHER_32x16 TM_GATHER
 #define TM_GATHER_64x8 TM_GATHER
 #endif
+
+/* Bytes, at indices that lie in memory. No instruction gathers bytes: each index is loaded into the register of an
+ * address, then the byte into its place of the vector. Indices that are stored for it just before are no faster than
+ * those that are taken out of a vector. */
+#ifdef __AVX2__
+#define TM_BYTE_TO(k, lane) tm_eight = _mm_insert_epi8(tm_eight, tm_from[tm_at[(k) + (lane)]], lane)
+#define TM_8_BYTES(k)                                                                              \
+  __extension__({                                                                                  \
+    __m128i tm_eight = _mm_cvtsi32_si128((uint8_t)tm_from[tm_at[k]]);                              \
+    TM_BYTE_TO((k), 1), TM_BYTE_TO((k), 2), TM_BYTE_TO((k), 3), TM_BYTE_TO((k), 4);                \
+    TM_BYTE_TO((k), 5), TM_BYTE_TO((k), 6), TM_BYTE_TO((k), 7);                                    \
+    tm_eight;                                                                                      \
+  })
+#define TM_16_BYTES(k) _mm_unpacklo_epi64(TM_8_BYTES((k)), TM_8_BYTES((k) + 8))
+#define TM_32_BYTES(k) _mm256_inserti128_si256(_mm256_castsi128_si256(TM_16_BYTES((k))), TM_16_BYTES((k) + 16), 1)
+#define TM_64_BYTES(k) _mm512_inserti64x4(_mm512_castsi256_si512(TM_32_BYTES((k))), TM_32_BYTES((k) + 32), 1)
+#define TM_BYTES_BY(V, place, indices, bytes)                                                      \
+  __extension__({                                                                                  \
+    const __auto_type tm_from = (place);                                                           \
+    const __auto_type tm_at = (indices);                                                           \
+    (V)bytes;                                                                                      \
+  })
+#else
+#define TM_BYTES_BY(V, place, indices, bytes)                                                      \
+  __extension__({                                                                                  \
+    const __auto_type tm_from = (place);                                                           \
+    const __auto_type tm_at = (indices);                                                           \
+    TM_EACH_LANE(V, tm_from[tm_at[tm_lane]])                                                       \
+  })
+#endif
+#define TM_GATHER_BY_8x16(V, place, indices) TM_BYTES_BY(V, (place), (indices), TM_16_BYTES(0))
+#define TM_GATHER_BY_8x32(V, place, indices) TM_BYTES_BY(V, (place), (indices), TM_32_BYTES(0))
+#define TM_GATHER_BY_8x64(V, place, indices) TM_BYTES_BY(V, (place), (indices), TM_64_BYTES(0))
 
 /* Part `k` of a vector of indices, of `size` bytes. */
 #define TM_PART(T, index, k)                                                                       \

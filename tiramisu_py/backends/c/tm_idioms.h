@@ -64,6 +64,12 @@
 /* (a + b + 1) >> 1 of unsigned integers, the sum not limited to the type. */
 #define TM_GENERIC_average(V) ((a | b) - ((a ^ b) >> 1))
 
+/* The lower halves of the lanes of one vector, and the upper halves of those of another. */
+#define TM_GENERIC_halves(V) ((a & 0xffff) | (b >> 16 << 16))
+
+/* Lanes are pairs of int16, whose products are added up: int32 wraps if all are the least there is. */
+#define TM_GENERIC_products_of_pairs(V) ((a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16))
+
 /* Shifts by another count in each lane: by too much, or by a negative count, they empty the word (but for its sign). */
 #define TM_IS_COUNT(b) (((b) >= 0) & ((b) < (int)(8 * sizeof(b))))
 #define TM_GENERIC_shift_left(V)                                                                       \

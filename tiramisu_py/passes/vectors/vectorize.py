@@ -21,7 +21,6 @@ from tiramisu_py.ir import (
     Idiom,
     If,
     Let,
-    Load,
     Mask,
     Node,
     Ramp,
@@ -350,8 +349,6 @@ def with_pairs(node: Node, lane: str, width: int, register: int) -> Node:
         return Ramp not in kinds(e) and not mentions(e, names) and buffers_in(e).isdisjoint(buffers)
 
     def changed(e: Expr) -> Expr | None:
-        if isinstance(e, Load):
-            return e
         if not isinstance(e, Cast) or width * e.dtype.bytes != register or is_uniform(e):
             return None
         if not in_pairs(e.operand, e.dtype, is_uniform):

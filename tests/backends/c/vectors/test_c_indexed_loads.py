@@ -46,6 +46,37 @@ def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, index: tm.D
         np.testing.assert_array_equal(out.view(np.uint8), values[place].view(np.uint8))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "index", "lanes", "target"),
+    covering([tm.uint8, tm.int8, tm.bool], [tm.int32, tm.int16, tm.uint8, tm.int64], [16, 32, 64], list(TARGETS)),
+    ids=str,
+)
+def test_bytes_at_indices_in_memory_are_loaded_one_by_one(
+    dtype: tm.DType, index: tm.DType, lanes: int, target: str
+) -> None:
+    flags, register = TARGETS[target]
+    compiled = Compiled(table(dtype, lanes, index, "mask").show("lowered", register), "-O2", *flags, register=register)
+    rng = np.random.default_rng(lanes)
+    for size in (0, 1, lanes, 3 * lanes + 1):
+        place = rng.integers(0, 100, size).astype(index.numpy)
+        place[:1] = 99
+        values = rng.integers(0, 256, 100, np.uint8).view(dtype.numpy) if not dtype.is_bool else rng.random(100) > 0.5
+        found = np.zeros(size, dtype.numpy)
+        compiled({"N": size, "M": 100}, place=place, values=values, out=found)
+        np.testing.assert_array_equal(found, values[place])
+
+
+def test_bytes_at_indices_that_lie_apart_are_taken_from_a_vector() -> None:
+    f = tm.Function("apart", params=[N])
+    place, values = f.input("place", tm.uint8, [2 * N]), f.input("values", tm.uint8, [256])
+    out = f.computation("out", {i: N}, values[place[2 * i]])
+    f.outputs(out)
+    out.vectorize(i, 16)
+    rng = np.random.default_rng(0)
+    given = {name: rng.integers(0, 256, size, np.uint8) for name, size in (("place", 106), ("values", 256))}
+    np.testing.assert_array_equal(f.compile()(**given), given["values"][given["place"][::2]])
+
+
 @pytest.mark.parametrize("dtype", [tm.float32, tm.int32, tm.uint32], ids=str)
 @pytest.mark.parametrize("rest", ["scalar", "mask"])
 def test_elements_at_indices_that_are_stored_first_are_the_same(dtype: tm.DType, rest: str) -> None:
@@ -74,6 +105,8 @@ def test_elements_at_indices_that_are_stored_first_are_the_same(dtype: tm.DType,
         (tm.float32, 8, tm.int64, "TM_GATHER_AT_32x8("),
         (tm.float32, 8, tm.uint32, "TM_GATHER_AT_32x8("),
         (tm.int16, 8, tm.int32, "TM_GATHER("),
+        (tm.uint8, 8, tm.int16, "TM_GATHER("),
+        (tm.uint8, 16, tm.int16, "TM_GATHER_BY_8x16("),
     ],
 )
 def test_instructions_take_signed_indices_of_32_bits_or_of_64(dtype, lanes, index, called) -> None:

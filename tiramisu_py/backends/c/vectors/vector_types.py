@@ -19,6 +19,8 @@ _SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (2, 3)}
 _NEIGHBOURS = ("float32x4", "float32x8", "float32x16", "uint8x4", "uint8x8", "uint8x16")
 #: By the bytes of an element, the lanes of the vectors that processors have an instruction to gather.
 _GATHERED = {4: (4, 8, 16), 8: (4, 8)}
+#: The lanes of the vectors of bytes that the header gathers by indices in memory.
+_BYTES_GATHERED = (16, 32, 64)
 _UNSIGNED = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
 
@@ -82,6 +84,13 @@ class VectorTypes:
         self._gathers = True
         return f"TM_GATHER_{dtype.bytes * 8}x{lanes}"
 
+    def gather_by_memory(self, dtype: DType, lanes: int) -> str | None:
+        """The macro that gathers elements by indices that follow one another in memory, or None if there is none."""
+        if strong(dtype).bytes != 1 or lanes not in _BYTES_GATHERED:
+            return None
+        self._gathers = True
+        return f"TM_GATHER_BY_{dtype.bytes * 8}x{lanes}"
+
     def in_turn(self, dtype: DType, lanes: int) -> str:
         """The function that makes a vector of the lanes of two, in turn; elements have at most 32 bits."""
         name = self.name(dtype, lanes)
@@ -123,13 +132,17 @@ def _neighbours(dtype: DType, lanes: int) -> str:
 
 
 def _in_turn(dtype: DType, lanes: int) -> list[str]:
-    """The function for the lanes of two vectors in turn: each pair is one element of twice the size."""
-    bits, name = dtype.bits, f"{dtype.name}x{lanes}"
+    """The function for the lanes of two vectors in turn: shuffled in one register; else each pair is one element of
+    twice the size.
+    """
+    bits, name, both = dtype.bits, f"{dtype.name}x{lanes}", f"{dtype.name}x{2 * lanes}"
     narrow, wide = f"uint{bits}x{lanes}", f"uint{2 * bits}x{lanes}"
     one, other = (f"__builtin_convertvector(({narrow}){each}, {wide})" for each in ("first", "second"))
+    order = ", ".join(f"{lane}, {lanes + lane}" for lane in range(lanes))
     return [
-        f"TM_SHUFFLE {dtype.name}x{2 * lanes} in_turn_{name}({name} first, {name} second) {{",
-        f"  return ({dtype.name}x{2 * lanes})({one} | {other} << {bits});",
+        f"TM_SHUFFLE {both} in_turn_{name}({name} first, {name} second) {{",
+        f"  if (sizeof({both}) <= TM_REGISTER) return __builtin_shufflevector(first, second, {order});",
+        f"  return ({both})({one} | {other} << {bits});",
         "}",
     ]
 

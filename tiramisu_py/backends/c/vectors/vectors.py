@@ -28,7 +28,17 @@ from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, h
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, doubled, even_and_odd, half_floats, masks, places, quads, widths
+from tiramisu_py.backends.c.vectors import (
+    dots,
+    doubled,
+    even_and_odd,
+    half_floats,
+    masks,
+    pair_products,
+    places,
+    quads,
+    widths,
+)
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
@@ -72,9 +82,9 @@ class Vectors:
     def _uniform(self, e: Expr) -> bool:
         return self.scope.lanes.of(e) == 1
 
-    def of_pairs(self, names: Mapping[even_and_odd.Leaf, str], halves: even_and_odd.Halves, is_odd: bool) -> Vectors:
+    def of_pairs(self, names: Mapping[even_and_odd.Leaf, str], halves: even_and_odd.Halves, is_odd: bool) -> OfPairs:
         """Prints even or odd lanes of expressions whose widened operands come from named vectors, as narrow ones."""
-        return _OfPairs(self, names, halves, is_odd)
+        return OfPairs(self, names, halves, is_odd)
 
     # -- values
 
@@ -310,14 +320,27 @@ class Vectors:
         return macro, self.type(e.dtype), infix("+", Code(address), self.scalars(shared)), at
 
     def _gather(self, dtype: DType, index: Expr) -> tuple[str, Code]:
-        """The macro for indices in a vector, and these; 32 bits or fewer are not widened to 64."""
+        """The macro for indices in a vector, and these; 32 bits or fewer are not widened to 64, and not at all for
+        elements that are loaded one by one. Bytes take the address of indices that lie in memory.
+        """
         instruction = self.types.gather(dtype, self.lanes)
         narrow = index.operand if isinstance(index, Cast) else index
-        if _fits_32_bits(narrow.dtype):
-            return instruction or "TM_GATHER", self(operand(narrow, int32))
+        if (first := self._side_by_side(narrow)) is not None:
+            macro = self.types.gather_by_memory(dtype, self.lanes)
+            if macro is not None:
+                return macro, Code(first)
         if instruction is None:
-            return "TM_GATHER", self(index)
+            return "TM_GATHER", self(narrow if _fits_32_bits(narrow.dtype) else index)
+        if _fits_32_bits(narrow.dtype):
+            return instruction, self(operand(narrow, int32))
         return instruction.replace("_GATHER_", "_GATHER_AT_"), self(operand(index, int64))
+
+    def _side_by_side(self, e: Expr) -> str | None:
+        """The address of integers that all lanes load one after another; None of other values."""
+        if not isinstance(e, Load) or not e.dtype.is_integer or self.scope.mask is not None:
+            return None
+        spaced = self.spaced(e.buffer, e.indices) if self.scope.arrays[e.buffer].lanes == 1 else None
+        return f"&{spaced[0]}" if spaced is not None and constant(spaced[1]) == 1 else None
 
     def _alternating(self, e: Load) -> Code | None:
         """The elements where even and odd lanes are neighbours: half a vector of each, in turns."""
@@ -424,7 +447,7 @@ def _fits_32_bits(dtype: DType) -> bool:
     return dtype.is_integer and not dtype.weak and first <= least and largest <= last
 
 
-class _OfPairs(Vectors):
+class OfPairs(Vectors):
     """Prints the even or the odd lanes of an expression, half as many as its narrow operands have."""
 
     def __init__(
@@ -435,9 +458,17 @@ class _OfPairs(Vectors):
         self.halves = halves
         self.is_odd = is_odd
 
-    def _converted(self, e: Expr, dtype: DType) -> Code:
+    def half(self, e: Expr, dtype: DType) -> tuple[str, bool] | None:
+        """The named vector of a widened operand's lanes, and whether they are its odd ones; None of other values."""
         half = self.halves.get((even_and_odd.leaf_of(e, dtype), self.is_odd))
+        return None if half is None else (self.names[half[0]], half[1])
+
+    def _binary(self, e: Binary) -> Code:
+        return pair_products.summed(self, e) or super()._binary(e)
+
+    def _converted(self, e: Expr, dtype: DType) -> Code:
+        half = self.half(e, dtype)
         if half is None:
             return super()._converted(e, dtype)
-        leaf, is_odd = half
-        return even_and_odd.lane_of_pair(self, self.names[leaf], e.dtype, dtype, is_odd)
+        name, is_odd = half
+        return even_and_odd.lane_of_pair(self, name, e.dtype, dtype, is_odd)
