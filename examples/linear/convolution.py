@@ -1,12 +1,12 @@
 """A convolution 3 x 3 of pictures with many channels, with bias and ReLU, as a product of matrices that is never made.
 
-Some pixels of two rows by two vectors of channels of the result are summed in registers over all 9 neighbours and all
-channels of the picture; bias and ReLU are applied when they are stored. The pixels left at the end of a row are few:
-those of two rows are enough sums for the time that a multiply-add takes. The border of zeros is part of a copy of the
-rows that a block of 14 output rows reads, so that few rows are copied twice. In the copy, 64 channels of a pixel lie
-together whatever the number of channels is: the distance of two pixels is a constant in each instruction, and needs no
-register. Two channels are summed in each iteration of the innermost loop. The weights are copied so that the channels
-of a tile lie together.
+Some pixels of a row, or of two, by two vectors of channels of the result are summed in registers over all 9 neighbours
+and all channels of the picture; bias and ReLU are applied when they are stored. The pixels that are left at the end of
+a row are too few sums for the time that a multiply-add takes, if tiles have few pixels: then two rows share a tile. The
+border of zeros is part of a copy of the rows that a block of 14 output rows reads, so that few rows are copied twice.
+In the copy, 64 channels of a pixel lie together whatever the number of channels is: the distance of two pixels is a
+constant in each instruction, and needs no register. Two channels are summed in each iteration of the innermost loop.
+The weights are copied so that the channels of a tile lie together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ P, H, W, C, F = tm.params("P H W C F")
 p, y, x, c, f = tm.iters("p y x c f")
 r, s, y0, x0, f0, y1, x1, f1, c0, c1 = tm.iters("r s y0 x0 f0 y1 x1 f1 c0 c1")
 y2, y3, rr, ss, cc, ff, ff0, ff1 = tm.iters("y2 y3 rr ss cc ff ff0 ff1")
-ROWS, ROWS_AT_ONCE, TOGETHER = 14, 2, 64
+ROWS, TOGETHER = 14, 64
+AT_ONCE = 8  # sums that hide the time of a multiply-add: two in each of four cycles
 SIZES = ((1, 1, 1, 1, 1), (1, 3, 15, 5, 33), (2, 5, 28, 3, 31), (3, 2, 13, 17, 64), (1, 15, 16, 65, 3))
 LARGE = (2, 56, 56, 64, 64)
 
@@ -48,14 +49,15 @@ def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Reduction, tm
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Tiles of pixels of two rows by two vectors of channels in registers; threads share blocks of 14 rows."""
+    """Tiles of pixels by two vectors of channels in registers; threads share blocks of 14 rows of all pictures."""
     fn, weights, padded, total, result = algorithm()
     cpu = cpu or tm.target()
-    lanes, pixels = cpu.lanes(tm.float32), max(cpu.rows_of_sums(2) // ROWS_AT_ONCE, 1)
+    lanes, pixels = cpu.lanes(tm.float32), cpu.rows_of_sums(2)
+    rows = 1 if pixels >= AT_ONCE else 2
     channels = 2 * lanes
     result.split(y, ROWS, y0, y1)
-    result.split(y1, ROWS_AT_ONCE, y2, y3)
-    result.tile(x, f, pixels, channels, x0, f0, x1, f1)
+    result.split(y1, rows, y2, y3)
+    result.tile(x, f, max(pixels // rows, 1), channels, x0, f0, x1, f1)
     result.reorder(p, y0, f0, y2, x0, y3, x1, f1)
     result.parallelize(p, y0)
     result.unroll(y3, remainder="specialize")
