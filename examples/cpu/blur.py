@@ -36,13 +36,17 @@ def algorithm(across_first: bool = False) -> tuple[tm.Function, tm.Computation, 
     return f, down, by
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+def scheduled(
+    cpu: tm.Target | None = None, *, band: int = BAND, vectors: int | None = None, streams: bool = True
+) -> tm.Function:
     """Bands of rows, through which a window goes down or slides along them, as the costs of `cpu` say."""
     cpu = cpu or tm.target()
-    return downwards(cpu) if cpu.costs.prefers_rows(3, BAND) else sliding(cpu)
+    if cpu.costs.prefers_rows(3, BAND):
+        return downwards(cpu, band, vectors, streams)
+    return sliding(cpu, streams)
 
 
-def sliding(cpu: tm.Target) -> tm.Function:
+def sliding(cpu: tm.Target, streams: bool = True) -> tm.Function:
     """A window of registers for each row.
 
     A row keeps two vectors, and needs one for their sums, and another one for what it loads where that is no operand of
@@ -55,7 +59,8 @@ def sliding(cpu: tm.Target) -> tm.Function:
     by.tile(r, c, rows, lanes, r0, c0, r1, c1)
     by.parallelize(r0)
     by.vectorize(c1, lanes, remainder="mask")
-    by.store_nontemporal()
+    if streams:
+        by.store_nontemporal()
     down.compute_at(by, c0)
     down.slide(c0, c, lanes)
     down.store_in(tm.REGISTER)
@@ -63,20 +68,23 @@ def sliding(cpu: tm.Target) -> tm.Function:
     return f
 
 
-def downwards(cpu: tm.Target) -> tm.Function:
+def downwards(cpu: tm.Target, band: int = BAND, vectors: int | None = None, streams: bool = True) -> tm.Function:
     """A window of three rows in registers, of a cache line each where these hold it, and not of one vector.
 
     There are the window and its next row, weights and a sum, and what is loaded where that is no operand of arithmetic.
     """
     lanes = cpu.lanes(tm.float32)
     needed = 4 * (LINE // lanes) + 4 + (0 if cpu.costs.memory_operands else 3)
-    lanes = LINE if needed <= cpu.vector_registers else lanes
+    if vectors is None:
+        vectors = LINE // lanes if needed <= cpu.vector_registers else 1
+    lanes *= vectors
     f, across, by = algorithm(across_first=True)
-    by.tile(r, c, BAND, lanes, r0, c0, r1, c1)
+    by.tile(r, c, band, lanes, r0, c0, r1, c1)
     by.parallelize(r0)
     by.unroll(r1)
     by.vectorize(c1, lanes, remainder="mask")
-    by.store_nontemporal()
+    if streams:
+        by.store_nontemporal()
     across.compute_at(by, r1)
     across.slide(r1, r, 1)
     across.store_in(tm.REGISTER)

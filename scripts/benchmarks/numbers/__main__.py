@@ -29,8 +29,11 @@ derived, in one process, on the same arrays; times are minima of {TURNS} turns o
 milliseconds, with the arrays of the alignment that are slower for each. One that takes {DROPPED} times as long in its
 first turn is dropped. All values of each point were compared with those of the derived schedule. Other work may run
 meanwhile, so that a few hundredths are noise; what is taken is measured again, alone."""
-#: Of stories whose calls take long, a part of the picture.
-SMALLER = {"lens_blur": (400, 640), "nl_means": (800, 1280), "max_filter": (400, 2560), "local_laplacian": (800, 2560)}
+#: Of stories whose calls take long, or wait for memory, a part of the picture.
+SMALLER = {
+    "lens_blur": (400, 640), "nl_means": (800, 1280), "max_filter": (400, 2560), "local_laplacian": (800, 2560),
+    "blur": (1000, 2000), "gauss": (1000, 2000),
+}  # fmt: skip
 
 
 def size_of(program: Program) -> tuple[int, ...]:

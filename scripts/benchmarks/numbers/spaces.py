@@ -25,6 +25,8 @@ SPACES: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "resize": {"band": (16, 32, 64, 128), "vectors": (2,), "streams": _STREAMS},
     "iir_blur": {"columns": (1, 2, 8), "rows": (2,), "streams": _STREAMS},
     "lens_blur": {"vectors": (2,), "band": (16, 32)},
+    "blur": {"band": (4, 8, 16, 24), "vectors": (1, 2, 4), "streams": _STREAMS},
+    "gauss": {"band": (4, 8, 16, 24), "vectors": (1, 2), "streams": _STREAMS},
     "warp": {"pixels": (8, 32), "rows": (4, 16), "ahead": (0, 4, 16)},
     "negative": {"block": (6400, 128000), "streams": _STREAMS},
     "grey": {"block": (6400, 128000), "streams": _STREAMS},
