@@ -42,11 +42,12 @@ class For:
     `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`. Loops of a
     bundle have its name, `joined`: their iterations are numbered together. A loop with `few` iterations is not worth a
     compiler's vectors: the test whether it fills one takes as long as the loop. One with the iterations that a vector
-    loop has `left` is shorter than a vector.
+    loop has `left` is shorter than a vector. Iterations may begin at any element of arrays that it moves `along`, and
+    do the same with the elements from there on.
     """
 
     roles: ClassVar[Roles] = roles(
-        defines="variable", operands="lower upper", inside="body", data="step tag reductions joined few left"
+        defines="variable", operands="lower upper", inside="body", data="step tag reductions joined few left along"
     )
 
     variable: str
@@ -59,6 +60,7 @@ class For:
     joined: str = ""
     few: bool = False
     left: bool = False
+    along: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from tiramisu_py.passes.stages import PassFailedError, Stage, shape, stages
     from tiramisu_py.passes.tracing import traced
     from tiramisu_py.passes.vectors.remarks import remarks
-    from tiramisu_py.passes.vectors.whole_lines import line_starts, side_by_side
+    from tiramisu_py.passes.vectors.whole_lines import as_usual, line_starts, side_by_side
 
 front(
     __name__,
     {
         "tiramisu_py.passes.vectors.remarks": "remarks",
-        "tiramisu_py.passes.vectors.whole_lines": "line_starts, side_by_side",
+        "tiramisu_py.passes.vectors.whole_lines": "as_usual, line_starts, side_by_side",
         "tiramisu_py.passes.pipeline": "PIPELINE, Pipeline, optimise",
         "tiramisu_py.passes.memory.temporary_bytes": "Held, Moment, moments, temporary_bytes",
         "tiramisu_py.passes.stages": "PassFailedError, Stage, shape, stages",
@@ -40,4 +40,5 @@ __all__ = [
     "stages",
     "temporary_bytes",
     "traced",
+    "as_usual",
 ]

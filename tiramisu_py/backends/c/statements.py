@@ -171,8 +171,14 @@ class Statements:
         if streams.is_outermost(node, scope):
             inside = scope.inner()
             inside.streaming = True
-            return [self.serial(node, inside), *streams.arrived()]
-        return [self.serial(node, scope)]
+            return [*self._serial(node, inside), *streams.arrived()]
+        return self._serial(node, scope)
+
+    def _serial(self, node: For, scope: Scope) -> Lines:
+        """A plain loop, or one from the first cache line on and the ends of its rows as usual."""
+        if self.alignment is None or not self.alignment.begins_anywhere(node):
+            return [self.serial(node, scope)]
+        return streams.from_a_line(node, scope, self.serial)
 
     def serial(self, node: For, scope: Scope) -> cgen.For:
         """A plain loop."""

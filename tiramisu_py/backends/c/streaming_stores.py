@@ -6,7 +6,8 @@ distributed function, or one that uses GPUs, has a single body, in which that is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import cgen
 
@@ -15,7 +16,7 @@ from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.backends.c.expressions.parentheses import PRODUCT, call
+from tiramisu_py.backends.c.expressions.parentheses import PRODUCT, SUM, call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
@@ -41,7 +42,7 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import NONTEMPORAL, children, contents, names, of_kind, walk
-from tiramisu_py.passes import line_starts, side_by_side
+from tiramisu_py.passes import as_usual, line_starts, side_by_side
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.machine.instruction_costs import LINE
 from tiramisu_py.records import dataclass
@@ -49,6 +50,8 @@ from tiramisu_py.records import dataclass
 RUNTIME = "tm_stores.h"
 #: The constant, or variable, that says whether stores bypass the caches.
 STREAMS = "tm_streams"
+#: How many elements come before the first cache line of an array.
+BEFORE = "tm_before_line"
 #: Vectors are aligned to their size, up to MOST bytes, or to `LEAST`; smaller ones than `LEAST` are stored as usual.
 MOST, LEAST = 64, 16
 #: The nodes that let GPUs, other ranks and C functions read values that this thread has stored.
@@ -203,6 +206,34 @@ def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
     return [_Asked(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
 
 
+def from_a_line(node: For, scope: Scope, loop: Callable[[For, Scope], cgen.Generable]) -> list[cgen.Generable]:
+    """A loop from the first cache line on, over arrays that begin there; then its first and its last iteration as they
+    were, stored as usual. Where arrays begin at a line these are none.
+    """
+    stored = next(each.buffer for each in walk(node.body) if isinstance(each, Store) and is_stream(each))
+    inside = scope.inner()
+    lines: list[cgen.Generable] = [
+        cgen.LineComment(f"from the first cache line of {stored} on; the two ends of a row as usual"),
+        cgen.Statement(f"const int64_t {BEFORE} = TM_BEFORE_LINE({STREAMS}, {scope.arrays[stored].name})"),
+    ]
+    for name in node.along:
+        array = scope.arrays[name]
+        moved = f"tm_{array.name}"
+        constant_ = "" if name == stored else "const "
+        lines.append(cgen.Statement(f"{constant_}{array.dtype.c_name} *const {moved} = {array.name} + {BEFORE}"))
+        inside.arrays[name] = replace(array, name=moved)
+    text, name = Scalars(scope).text, scope.names[node.variable]
+    whole = loop(node, inside)
+    ends = loop(replace(node, body=as_usual(node.body)), scope.inner())
+    assert isinstance(whole, cgen.For)
+    assert isinstance(ends, cgen.For)
+    last = Scalars(scope)(node.upper).at(SUM)
+    whole.condition = cgen.Line(f"{name} < {last} - ({BEFORE} > 0)")
+    ends.condition = cgen.Line(f"{BEFORE} > 0 && {text(Binary('<', Iter(node.variable, int64), node.upper, int64))}")
+    ends.update = cgen.Line(f"{name} += {name} < {last} - 1 ? {last} - 1 - {name} : 1")
+    return [cgen.Block([*lines, whole, ends])]
+
+
 # -- which addresses are aligned
 
 
@@ -217,20 +248,22 @@ class Residue:
 @dataclass(frozen=True)
 class Aligned:
     """A condition on a caller's array that aligns stores to `size` bytes: element `offset` is aligned, and with `rows`
-    the row size is a multiple of `size`.
+    the row size is a multiple of `size`. Loops that begin `anywhere` begin at a line of the first row.
     """
 
     array: str
     offset: int
     size: int
     rows: bool
+    anywhere: bool = False
 
 
 class Alignment:
     """The known alignment of a function's non-temporal stores, and the conditions for it.
 
     Stores that fill cache lines one after another, `parts`, are made at any multiple of 16 bytes; others that are parts
-    of whole lines begin with these, at `starts`.
+    of whole lines begin with these, at `starts`. Stores in loops that begin `anywhere` are at the lines of an array;
+    other stores to the same array have no part in the choice.
     """
 
     def __init__(self, function: LoopFunction) -> None:
@@ -240,11 +273,21 @@ class Alignment:
         self.checked: set[Store] = set()
         self.parts: set[Store] = set()
         self.starts: dict[Store, Store] = {}
+        loops = [loop for loop in of_kind(function.body, For) if self.begins_anywhere(loop)]
+        self.anywhere = {store for loop in loops for store in of_kind(loop.body, Store) if is_stream(store)}
+        self.begun = {store.buffer for store in self.anywhere}
         self._visit(function.body, {})
 
     def is_known(self, node: Store) -> bool:
         """Whether a store is aligned if all `conditions` hold."""
         return node in self.checked
+
+    def begins_anywhere(self, loop: For) -> bool:
+        """Whether a loop is to begin at a cache line of the array that it stores to: all that it moves along are the
+        caller's.
+        """
+        given = [self.arrays.get(name) for name in loop.along]
+        return bool(given) and all(each is not None and each.strides is None for each in given)
 
     @deep_nest
     def _visit(self, node: Node, known: Mapping[str, Residue]) -> None:
@@ -261,7 +304,9 @@ class Alignment:
             self._visit(child, known)
 
     def _store(self, node: Store, known: Mapping[str, Residue]) -> None:
-        in_parts = node in self.parts
+        in_parts, anywhere = node in self.parts, node in self.anywhere
+        if node.buffer in self.begun and not anywhere and not in_parts:
+            return  # arrays begin anywhere: each of these few looks at its own address
         start = node if in_parts else self.starts.get(node, node)
         argument, vector = self.arrays.get(node.buffer), _vector(start)
         if argument is None or vector is None:
@@ -270,7 +315,7 @@ class Alignment:
         size = LEAST if in_parts else min(whole, MOST)
         offset = _residue(vector[0], size // argument.dtype.bytes, known)
         if offset is not None:
-            self.conditions[Aligned(node.buffer, offset, size, len(node.indices) > 1)] = None
+            self.conditions[Aligned(node.buffer, offset, size, len(node.indices) > 1, anywhere)] = None
             self.checked.add(node)
 
 
@@ -325,7 +370,8 @@ def _fits(condition: Aligned, scope: Scope, scalars: Scalars) -> Iterator[str]:
     array = scope.arrays[condition.array]
     offset, size = condition.offset * array.dtype.bytes, condition.size
     address = f"(uintptr_t){array.name}"
-    yield f"({address} + {offset}) % {size} == 0" if offset else f"{address} % {size} == 0"
+    aligned = array.dtype.bytes if condition.anywhere else size
+    yield f"({address} + {offset}) % {aligned} == 0" if offset else f"{address} % {aligned} == 0"
     row = array.extents[-1]
     known = constant(row)
     elements = size // array.dtype.bytes

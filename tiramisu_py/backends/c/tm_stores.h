@@ -97,6 +97,10 @@ static inline __attribute__((always_inline, unused)) void tm_stream_parts(char *
 #define TM_STREAM_PARTS(V, streams, place, value) TM_STREAM_ALIGNED(V, (streams), (place), (value))
 #endif
 
+/* How many elements of an array come before the first one at the beginning of a cache line, if stores are past them. */
+#define TM_BEFORE_LINE(streams, array)                                                             \
+  ((streams) ? (int64_t)(-(uintptr_t)(array) % 64 / sizeof *(array)) : 0)
+
 #if defined(__x86_64__) || defined(__SSE2__)
 #define TM_STREAMED(streams) if (streams) __builtin_ia32_sfence()
 #else

@@ -36,6 +36,7 @@ from tiramisu_py.ir.rewriting import (
 )
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.unroll import strip_end
+from tiramisu_py.passes.vectors.begun_anywhere import along
 from tiramisu_py.passes.vectors.remarks import AS_USUAL
 from tiramisu_py.program.machine.instruction_costs import LINE
 from tiramisu_py.records import dataclass
@@ -82,6 +83,8 @@ def whole_lines(node: Node, taken: Names) -> Node:
                 return together
         if parts:
             node = replace(node, body=_as_usual(node.body, parts, len(places)))
+        elif len(places) > 1 and not side_by_side(node):
+            node = replace(node, along=_along(node, places))
     return with_children(node, lambda child: whole_lines(child, taken.inside(node)))
 
 
@@ -129,6 +132,22 @@ def _goes_on(place: StoredRun, loop: For) -> bool:
     return along and place.bytes % (size * loop.step) == 0 and not any(loop.variable in iterators(row) for row in rows)
 
 
+def _along(loop: For, places: Sequence[StoredRun]) -> tuple[str, ...]:
+    """The arrays along which a loop moves that stores a line of each of several rows, if it may begin anywhere."""
+    sizes = {(place.bytes, place.bytes // place.stores[0].value.dtype.bytes) for place in places}
+    if len(sizes) > 1 or not all(_goes_on(place, loop) for place in places):
+        return ()
+    ((size, elements),) = sizes
+    return along(loop, elements) if size == LINE else ()
+
+
+def as_usual(node: Node) -> Node:
+    """The statement with all stores as usual."""
+    if isinstance(node, Store):
+        return replace(node, nontemporal=False) if node.nontemporal else node
+    return with_children(node, as_usual)
+
+
 # -- iterations taken together
 
 
@@ -148,7 +167,7 @@ def _in_lines(loop: For, places: Sequence[StoredRun], taken: Names) -> Node | No
     name = taken.fresh(f"{loop.variable}_lines")
     end = Iter(name, int64)
     lines = replace(loop, upper=end, step=loop.step * count, body=_line_by_line(loop, places, count, taken))
-    rest = replace(loop, lower=end, body=_plain(loop.body), left=True)
+    rest = replace(loop, lower=end, body=as_usual(loop.body), left=True)
     return Let(name, strip_end(loop.lower, loop.upper, loop.step * count), block([lines, simplify(rest)]))
 
 
@@ -239,13 +258,6 @@ def _from_kept(store: Store, name: str, step: int) -> Store:
 
 def _register(store: Store, step: int) -> tuple[Expr, ...]:
     return (number(step), Ramp(number(0), _lanes(store)))
-
-
-def _plain(node: Node) -> Node:
-    """The statement with all stores as usual."""
-    if isinstance(node, Store):
-        return replace(node, nontemporal=False) if node.nontemporal else node
-    return with_children(node, _plain)
 
 
 # -- which stores there are

@@ -160,7 +160,9 @@ class StoreNontemporal(OnStatements):
     Of parts of a few lines in turn, such as 32 bytes of each of three planes, two iterations are taken together, and
     store line by line. Others, such as 32 bytes of each of eight rows, are stored as usual, since lines
     that leave a core in parts are several times as slow; `f.show("remarks")` names them. Vectors of 64 bytes, of twice
-    the lanes, store lines on any processor.
+    the lanes, store lines on any processor. A loop that stores a line of each of several rows in turn, and computes
+    each element from the same neighbours, begins at the first line of the array, wherever that is: the first and the
+    last elements of a row, up to a line each, are stored as usual.
 
     Only whole vectors (of `vectorize`, 16 bytes and more) that begin at multiples of their size can be stored past
     the caches, and on x86, where one row is stored at a time, at multiples of 16 bytes, in parts. Each call checks
