@@ -56,3 +56,32 @@ def test_columns_alone_are_no_rows() -> None:
     total = f.reduction("total", {k: K}, {i: N}, tm.sum, a[i, k])
     f.outputs(f.computation("out", {i: N, k: K}, a[i, k] / total[k]))
     assert "row by row" not in f.auto_schedule("x86-64-v3", threads=1).explain()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_a_matrix_is_made_of_is_fetched_ahead_while_its_columns_are_summed(threads: int) -> None:
+    f = tm.Function("columns", params=[N, K])
+    a, b, v = f.input("a", tm.float32, [N, K]), f.input("b", tm.float32, [K, N]), f.input("v", tm.float32, [K])
+    made = f.computation("made", {i: N, k: K}, a[i, k] * v[k] + b[k, i])
+    f.outputs(made, f.reduction("total", {k: K}, {i: N}, tm.sum, made[i, k] * 2))
+    said = str(f.auto_schedule("x86-64-v3", threads=threads))
+    assert "made.prefetch(a, k, 512)" in said and "prefetch(b" not in said and "prefetch(v" not in said
+    draw = np.random.default_rng(0)
+    for rows, columns in ((1, 1), (11, 19), (24, 64)):
+        given = {
+            name: draw.random(shape, dtype=np.float32)
+            for name, shape in (("a", (rows, columns)), ("b", (columns, rows)), ("v", columns))
+        }
+        for found, right in zip(f.compile(threads=threads)(**given), f.evaluate(**given), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("other", "processor", "rows"), [(0, "v3", 4), (1, "v3", 6), (0, "v4", 8), (1, "v4", 8)])
+def test_a_triangle_has_tiles_of_as_many_rows_as_registers_hold_but_those_of_one_panel(
+    other: int, processor: str, rows: int
+) -> None:
+    j = tm.Iter("j")
+    f = tm.Function("triangle", params=[N, K])
+    a, b = f.input("a", tm.float64, [N, K]), f.input("b", tm.float64, [N, K])
+    f.outputs(f.reduction("s", {i: N, j: i + 1}, {k: K}, tm.sum, (a, b)[other][i, k] * a[j, k], shape=[N, N]))
+    assert f"s.tile(i, j, {rows}, " in str(f.auto_schedule(f"x86-64-{processor}", threads=1))

@@ -26,7 +26,8 @@ BEST_TILE = 24
 class TileIterators:
     """The iterators of a contraction: those outside, the rows and the columns of a tile, and the terms.
 
-    `panels` are the reads of the operands that vectors run along.
+    `panels` are the reads of the operands that vectors run along, and `has_rows_in_panels` says that rows are read from
+    one of these arrays, too.
     """
 
     batch: tuple[str, ...]
@@ -34,6 +35,7 @@ class TileIterators:
     column: str
     term: str
     panels: tuple[LinearRead, ...]
+    has_rows_in_panels: bool
 
 
 def contracted(problem: Problem, name: str) -> Iterator[Offer]:
@@ -41,7 +43,9 @@ def contracted(problem: Problem, name: str) -> Iterator[Offer]:
     roles = roles_of(problem, name)
     if roles is None:
         return
-    rows = MOST_ROWS if problem.cpu.registers >= 32 else MOST_ROWS // 2
+    rows = min(MOST_ROWS, problem.cpu.rows_of_sums(VECTORS))
+    if roles.has_rows_in_panels:  # those of a tile are in one panel
+        rows = 1 << (rows.bit_length() - 1)
     lanes = problem.lanes(name)
     width = VECTORS * lanes
     yield Offer(
@@ -77,7 +81,8 @@ def roles_of(problem: Problem, name: str) -> TileIterators | None:
     if len(panels) < len(right) or any(len(touch.access.indices) != 2 for touch in right):
         return None
     batch = tuple(each for each in declared.iterators[:-1] if each != rows[-1])
-    return TileIterators(batch, rows[-1], column, term, tuple(panels.values()))
+    shared = any(touch.access.source in panels for touch in left)
+    return TileIterators(batch, rows[-1], column, term, tuple(panels.values()), shared)
 
 
 def _apply(function: Function, name: str, roles: TileIterators, sizes: tuple[int, int, int]) -> None:

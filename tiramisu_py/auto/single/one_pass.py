@@ -12,7 +12,7 @@ of the matrix itself, which are then in the cache when they are added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tiramisu_py import Combine, Function, Iter, Memory
@@ -44,11 +44,14 @@ def one_pass(problem: Problem, name: str) -> Iterator[Offer]:
         return
     lanes = problem.lanes(pair.columns)
     both = pair.rows != pair.matrix
+    place = None if both else problem.computation(pair.matrix).iterators
+    found = (touch.access.source for touch in problem.touches(pair.rows) if touch.alone == place)
+    read = [] if both else [each for each in dict.fromkeys(found) if each in problem.algorithm.inputs]
     reads = f"both read {pair.matrix}" if both else f"{pair.columns} reads {pair.matrix}"
     yield Offer(
         name, f"{pair.rows} and {pair.columns} of {ROWS} rows{f' of {pair.matrix}' if both else ''} at a time",
         f"{reads}: the rows are in the cache then",
-        lambda function: _apply(function, pair, lanes), (pair.rows, pair.columns),
+        lambda function: _apply(function, pair, lanes, read), (pair.rows, pair.columns),
         problem.work(name, pair.column, lanes, stores=2 / ROWS, moved=0.5), is_tiled=True,
     )  # fmt: skip
 
@@ -134,7 +137,8 @@ def _needed(problem: Problem, name: str) -> set[str]:
     return found
 
 
-def _apply(function: Function, pair: SumPair, lanes: int) -> None:
+def _apply(function: Function, pair: SumPair, lanes: int, read: Collection[str]) -> None:
+    """Both in blocks of rows; the matrix, or the arrays in `read` that its values are made of, is fetched ahead."""
     rows: Any = function[pair.rows]
     columns: Any = function[pair.columns]
     fresh = Fresh(function)
@@ -159,6 +163,8 @@ def _apply(function: Function, pair: SumPair, lanes: int) -> None:
         first.prefetch(function[pair.matrix], along, AHEAD)
     else:
         first.vectorize(along, lanes, remainder="mask")
+        for source in read:
+            first.prefetch(function[source], along, AHEAD)
     columns.update.after(first, outer)
 
 
