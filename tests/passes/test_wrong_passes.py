@@ -91,6 +91,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("host", "share_masks", off_by_one, "cpu/blur"),
     ("host", "promote", off_by_one, "cpu/heat"),
     ("host", "share_expressions_after_promote", off_by_one, "tiles"),
+    ("host", "loads_first", off_by_one, "tiles"),
     ("host", "decide", off_by_one, "cpu/heat"),
     ("after_nests", "merge_host_guards_after_decide", off_by_one, "tiles"),
     ("after_nests", "plain_remainders", off_by_one, "tiles"),

@@ -41,6 +41,7 @@ from tiramisu_py.passes.shrink_device_arrays import ShrinkDeviceArrays
 from tiramisu_py.passes.unread import RemoveUnread
 from tiramisu_py.passes.vectors.align import Align
 from tiramisu_py.passes.vectors.epilogue import ShareMasks
+from tiramisu_py.passes.vectors.loads_first import LoadsFirst
 from tiramisu_py.passes.vectors.matrix_tiles import MatrixTiles
 from tiramisu_py.passes.vectors.narrow import Narrow
 from tiramisu_py.passes.vectors.plain_remainders import PlainRemainders
@@ -89,6 +90,7 @@ HOST: tuple[NestPass, ...] = (
     ShareMasks(),  # after strips, which bring masks; before registers, while a mask is a statement of its own
     Promote(),  # after all copying: every index is as constant as it will be
     ShareExpressions(after="promote"),  # elements are variables now: the emitter prints few different expressions
+    LoadsFirst(),  # after all that changes stores, and after windows in registers, which are no arrays any more
     Decide(),  # last: bounds and tests that all other passes have left
 )
 

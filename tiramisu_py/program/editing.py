@@ -21,25 +21,31 @@ Coordinates = list[isl.Aff]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A run of adjacent loops `old`, the loops that replace it, and the maps of coordinates in both directions."""
+    """A run of adjacent loops `old`, the loops that replace it, and the maps of coordinates in both directions.
+
+    The first `kept` loops only say where the others are: they remain as they are, and statements without the others
+    may share them.
+    """
 
     old: tuple[LoopId, ...]
     new: tuple[Loop, ...]
     forward: Callable[[Coordinates], Coordinates]
     backward: Callable[[Coordinates], Coordinates]
+    kept: int = 0
 
     def applied(self, program: Program) -> Program:
         """The program after the rewrite, with statements, scopes and orders adapted."""
-        for statement in program.with_this_loop(self.old[0]):
+        changed = self.old[self.kept :]
+        for statement in program.with_this_loop(changed[0]):
             program = program.with_statement(self._statement(program, statement))
         for buffer in list(program.buffers.values()):
-            if any(loop in buffer.scope for loop in self.old):
+            if any(loop in buffer.scope for loop in changed):
                 program = self._scope(program, buffer.name)
         for storage in list(program.storages.values()):
-            if any(loop in storage.inner for loop in self.old):
+            if any(loop in storage.inner for loop in changed):
                 program = self._inner(program, storage)
         last = self.new[-1].id
-        orders = tuple(replace(o, level=last) if o.level in self.old else o for o in program.orders)
+        orders = tuple(replace(o, level=last) if o.level in changed else o for o in program.orders)
         return program.with_(orders=orders).with_loop(*self.new)
 
     def _statement(self, program: Program, statement: Statement) -> Statement:

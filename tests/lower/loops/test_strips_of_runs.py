@@ -39,7 +39,7 @@ def strips(f: tm.Function) -> str:
     [
         (lambda y: y.vectorize(p, 4), "start"),
         (lambda y: y.unroll(p, 4), "start"),
-        (lambda y: y.split(p, 4, p0, p1), "tm_floor_div_int64(start, 4)"),
+        (lambda y: y.split(p, 4, p0, p1), "start >> 2"),
     ],
     ids=["vectorize", "unroll", "split"],
 )

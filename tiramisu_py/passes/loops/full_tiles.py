@@ -32,6 +32,7 @@ from tiramisu_py.ir.rewriting import (
     Names,
     block,
     children,
+    contents,
     defined,
     loads,
     names,
@@ -94,6 +95,11 @@ def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
     here = {key: condition for key, condition in pending.items() if name in variables(condition)}
     if here:
         later = {key: condition for key, condition in pending.items() if key not in here}
+        part = _small_part(node, here)
+        if part is not None:
+            rest = _in_place(node, part, EMPTY)
+            elsewhere = {key: each for key, each in later.items() if _has_tile(rest, {key: each})}
+            return _in_place(node, part, _guarded(part, pending)), elsewhere
         cut = _cut(node, here, later, taken)
         if cut is not None:
             return cut, later
@@ -102,6 +108,38 @@ def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
         pending = outside
     tile = full_tile(node) if isinstance(node, For) else None
     return node, {**pending, **(tile.conditions if tile else {})}
+
+
+#: A part of an iteration with less than this share of its stores is tested alone: the rest is there once.
+SMALL = 0.5
+
+
+def _small_part(node: Node, conditions: Conditions) -> Node | None:
+    """The small part of an iteration that has all tiles with these conditions, if each is tested by itself.
+
+    It has loops of its own, beside which a test takes no time. None if the tiles are most of the iteration.
+    """
+    if not isinstance(node, For) or node.tag is not None or For not in contents(node.body):
+        return None
+    part = node.body
+    while isinstance(part, Block | If | Let):
+        asking = [child for child in children(part) if _has_tile(child, conditions)]
+        if len(asking) != 1:
+            break
+        (part,) = asking
+    small = sum(isinstance(each, Store) for each in walk(part))
+    return part if small < SMALL * sum(isinstance(each, Store) for each in walk(node.body)) else None
+
+
+def _has_tile(node: Node, conditions: Conditions) -> bool:
+    """Whether a tile inside is full under one of these conditions."""
+    tiles = (full_tile(each) for each in walk(node) if isinstance(each, For))
+    return any(not conditions.keys().isdisjoint(tile.conditions) for tile in tiles if tile)
+
+
+def _in_place(node: Node, old: Node, new: Node) -> Node:
+    """The statement with another one in place of a part of it."""
+    return new if node is old else with_children(node, lambda child: _in_place(child, old, new))
 
 
 def _for_all_copies(node: Node, conditions: Conditions) -> dict[Key, Expr]:

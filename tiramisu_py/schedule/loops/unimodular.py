@@ -49,7 +49,7 @@ def _skewed(program: Program, run: tuple[LoopId, ...], by: int, new: str) -> Pro
 
     loops = [program.loops[loop] for loop in run]
     renamed = (*loops[:-1], replace(loops[-1], name=new))
-    return Rewrite(run, renamed, lambda c: moved(c, 1), lambda c: moved(c, -1)).applied(program)
+    return Rewrite(run, renamed, lambda c: moved(c, 1), lambda c: moved(c, -1), kept=len(run) - 1).applied(program)
 
 
 def transform(

@@ -53,6 +53,23 @@ def compared(e: Binary) -> DType:
     return strong(ty.promote(e.left.dtype, e.right.dtype))
 
 
+def of_bits(op: str, divisor: Expr) -> tuple[str, int] | None:
+    """The shift or the mask that rounds an integer down to a power of two, ``>> 3`` or ``& 7``; None for others.
+
+    Both are right for negative numbers too, where C's own division rounds towards zero.
+    """
+    count = constant(divisor)
+    if (
+        op not in ("//", "%")
+        or count is None
+        or not strong(divisor.dtype).is_integer
+        or count <= 0
+        or count & (count - 1)
+    ):
+        return None
+    return (">>", count.bit_length() - 1) if op == "//" else ("&", count - 1)
+
+
 class Scalars:
     """Prints expressions of one lane, in a scope."""
 
@@ -147,6 +164,9 @@ class Scalars:
         if self._divides_plainly(e.op, left, right):
             op = "/" if e.op == "//" else "%"
             return self._narrowed(infix(op, self(left), self(right), tight=is_index(dtype)), dtype)
+        if (bits := of_bits(e.op, right)) is not None:
+            op, count = bits
+            return self._narrowed(infix(op, self(left), Code(str(count))), dtype)
         return self._arithmetic(e.op, self(left), self(right), dtype)
 
     def _divides_plainly(self, op: str, left: Expr, right: Expr) -> bool:

@@ -26,7 +26,7 @@ from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, float32, int32, int64, strong, uint8, uint16, uint32
 from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, host_function
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
-from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
+from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, of_bits, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.vectors import (
     dots,
@@ -179,13 +179,11 @@ class Vectors:
 
     def _shifted(self, op: str, left: Expr, right: Expr, dtype: DType) -> Code:
         """Shifts, and divisions that round down; one instruction if the right operand is a constant."""
+        if (bits := of_bits(op, right)) is not None:
+            return infix(bits[0], self(left), Code(str(bits[1])))
         count = constant(right)
-        if count is not None and dtype.is_integer:
-            if op in ("//", "%") and count > 0 and count & (count - 1) == 0:
-                literal = str(count.bit_length() - 1 if op == "//" else count - 1)
-                return infix(">>" if op == "//" else "&", self(left), Code(literal))
-            if op in ("<<", ">>") and 0 <= count < dtype.bits:
-                return infix(op, self(left), Code(str(count)))
+        if count is not None and dtype.is_integer and op in ("<<", ">>") and 0 <= count < dtype.bits:
+            return infix(op, self(left), Code(str(count)))
         if op in ("<<", ">>"):
             return self._operation(_NAMED[op], dtype, left, right)
         return self._mapped(f"tm_{_NAMED[op]}_{dtype.name}", dtype, left, right)

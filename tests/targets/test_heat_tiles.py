@@ -1,0 +1,27 @@
+"""The tiles of examples/cpu/heat.py follow from the second-level cache: the rows of all steps of a tile are in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import tiramisu_py as tm
+from tests.programs import cpu_stories
+from tiramisu_py.algorithm.expressions import constant
+
+HEAT = cpu_stories.module("heat", cpu_stories.FOLDER)
+
+
+@pytest.mark.parametrize("kilobytes", [256, 512, 1024, 1280, 2048])
+def test_the_rows_of_a_tile_are_in_the_cache(kilobytes: int) -> None:
+    cpu = replace(tm.target("x86-64-v3"), second=kilobytes << 10)
+    steps, rows, columns = HEAT.tile(cpu)
+    f = HEAT.scheduled(cpu)
+    buffer = next(each for each in f.program.buffers.values() if each.name.startswith("heat_tile"))
+    levels, ring, across = (constant(extent) or 0 for extent in buffer.extents)
+    assert levels == steps - 1 and ring >= HEAT.ROWS + 2 and across >= columns + 2 * levels
+    assert 4 * levels * ring * across <= cpu.second
+    assert 4 * levels * ring * across >= 0.7 * cpu.second, "most of the cache is used"
+    assert (1 + steps / columns) * (1 + steps / rows) < 1.1, "few points are computed twice"
+    assert steps * -(-HEAT.STEPS // steps) <= HEAT.STEPS + 3, "no pass of a few steps is left"
