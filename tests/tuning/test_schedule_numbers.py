@@ -74,14 +74,14 @@ def test_the_page_has_a_row_for_each_story(monkeypatch: pytest.MonkeyPatch, tmp_
         Result({"band": 2}, 2.0, 1.2, dropped=True),
         Result({"x": 1}, refused="no"),
     ]
-    Found("key", (37, 41), results, True).keep(tmp_path / "harris-native.json")
+    Found("key", (37, 41), results, True, ", commit 12ab").keep(tmp_path / "harris-native.json")
     Found("key", (37, 41), results[1:], True).keep(tmp_path / "resize-native.json")
     numbers.main(["--numbers", "--save", "--known", "--only", "harris,resize", "--found", str(tmp_path)])
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in (tmp_path / "tune.md").read_text().splitlines()
     ]
-    assert ["harris", "37 x 41", "1.200", "band=8", "1.000", "1.20", "3", "1", "1"] in rows
-    assert ["resize", "37 x 41", "1.200", "as derived", "", "", "2", "1", "1"] in rows
+    assert ["harris", "37 x 41", "1.200", "band=8", "1.000", "1.20", "3", "1", "1", "12ab"] in rows
+    assert ["resize", "37 x 41", "1.200", "as derived", "", "", "2", "1", "1", ""] in rows
     assert ["harris", "x=1", "refused: no"] in rows and ["resize", "band=2", "0.60 (dropped)"] in rows
 
 

@@ -20,7 +20,18 @@ from benchmarks.numbers.spaces import SPACES, told
 from benchmarks.numbers.worker import BETTER, DROPPED, TURNS, Found, Result
 
 TITLE = "The numbers of schedules, tuned"
-HEAD = ("story", "size", "as derived, ms", "best point", "its ms", "times as fast", "tried", "dropped", "refused")
+HEAD = (
+    "story",
+    "size",
+    "as derived, ms",
+    "best point",
+    "its ms",
+    "times as fast",
+    "tried",
+    "dropped",
+    "refused",
+    "at commit",
+)
 RULES = f"""\
 Each story and app takes the numbers and choices of its schedule as arguments, such as `scheduled(band=128)`; without
 them they are derived, or are as the schedule states them. The search goes through them one after another, each from the
@@ -28,7 +39,8 @@ best point so far (by {BETTER - 1:.0%} at least), until none is better. A point 
 derived, in one process, on the same arrays; times are minima of {TURNS} turns of the processor time of the thread, in
 milliseconds, with the arrays of the alignment that are slower for each. One that takes {DROPPED} times as long in its
 first turn is dropped. All values of each point were compared with those of the derived schedule. Other work may run
-meanwhile, so that a few hundredths are noise; what is taken is measured again, alone."""
+meanwhile, so that a few hundredths are noise; what is taken is measured again, alone, and at later commits the derived
+schedule has it."""
 #: Of stories whose calls take long, or wait for memory, a part of the picture.
 SMALLER = {
     "lens_blur": (400, 640), "nl_means": (800, 1280), "max_filter": (400, 2560), "local_laplacian": (800, 2560),
@@ -58,7 +70,8 @@ def row(name: str, found: Found) -> list[str]:
         sum(map(test, found.results)) for test in (lambda _: True, lambda r: r.dropped, lambda r: bool(r.refused))
     ]
     size = " x ".join(map(str, found.size))
-    return [name, size, f"{derived:.3f}", *point, *map(str, counts)]
+    at = found.commit.removeprefix(", commit ")
+    return [name, size, f"{derived:.3f}", *point, *map(str, counts), at]
 
 
 def points(name: str, found: Found) -> Iterator[list[str]]:

@@ -23,6 +23,7 @@ import tiramisu_py as tm
 from benchmarks.auto.programs import APART, FAST, Array, Program, all_programs, several
 from benchmarks.common.rounds import Run, each_alignment
 from benchmarks.common.shared_arrays import own
+from benchmarks.common.tables import commit
 from benchmarks.numbers.spaces import SPACES, Point, told
 from tiramisu_py.toolchain.kernel import bound_call
 
@@ -56,6 +57,7 @@ class Found:
     size: tuple[int, ...] = ()
     results: list[Result] = field(default_factory=list)
     complete: bool = False
+    commit: str = ""
 
     @classmethod
     def read(cls, file: Path) -> Found:
@@ -64,7 +66,7 @@ class Found:
             return cls()
         values = json.loads(file.read_text())
         results = [Result(**each) for each in values["results"]]
-        return cls(values["key"], tuple(values["size"]), results, values["complete"])
+        return cls(values["key"], tuple(values["size"]), results, values["complete"], values["commit"])
 
     def keep(self, file: Path) -> None:
         """Write it."""
@@ -192,7 +194,7 @@ def search(program: Program, size: Sequence[int], file: Path, seconds: float) ->
     end = time.monotonic() + seconds
     found, key = Found.read(file), key_of(program)
     if (found.key, found.size) != (key, tuple(size)):
-        found = Found(key, tuple(size))
+        found = Found(key, tuple(size), commit=commit())
     bench: list[Bench] = []
 
     derived = {each.name: each.default for each in inspect.signature(program.story.scheduled).parameters.values()}
