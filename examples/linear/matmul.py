@@ -3,8 +3,8 @@
 A block of `KC` terms at a time is summed in the registers of the processor, and added to C, which begins at 0 in
 the first block; the lines of C for the next tile are prefetched meanwhile. For each block, B is copied once into panels
 as wide as a tile, which all threads share, and each block of `MC` tiles of rows of A into rows that do not collide in
-the caches. A tile that is not full has a version of its own for each number of rows and each number of vectors in a
-row; the last vector is padded in the panel, and masked in C.
+the caches; small blocks give threads almost equal numbers of rows. A tile that is not full has a version of its own for
+each number of rows and each number of vectors in a row; the last vector is padded in the panel, and masked in C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tiramisu_py as tm
 N, M, K = tm.params("N M K")
 i, j, k, i0, j0, i1, j1, i2, k0, k1 = tm.iters("i j k i0 j0 i1 j1 i2 k0 k1")
 ii, jj, kk, jo, jv = tm.iters("ii jj kk jo jv")
-KC, MC = 384, 24  # terms of a block, tiles of a block of A
+KC, MC = 384, 8  # terms of a block, tiles of a block of A
 SIZES = ((1, 1, 0), (1, 1, 1), (7, 65, 385), (31, 37, 41), (73, 129, 0), (97, 131, 769))
 LARGE = (1024, 1024, 1024)
 OTHERS = [{"dtype": tm.float64}]
@@ -34,7 +34,7 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Input, tm.I
 
 
 def scheduled(dtype: tm.DType = tm.float32, cpu: tm.Target | None = None) -> tm.Function:
-    """Tiles of 6 rows by 4 of 32 registers, or 2 of 16, in blocks of 24 tiles by 384 terms; threads share the rows."""
+    """Tiles of 6 rows by 4 of 32 registers, or 2 of 16, in blocks of 8 tiles by 384 terms; threads share the rows."""
     f, A, B, C = algorithm(dtype)
     cpu = cpu or tm.target()
     lanes, vectors = cpu.lanes(dtype), cpu.vector_registers // 8
