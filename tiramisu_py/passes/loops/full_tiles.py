@@ -111,7 +111,7 @@ def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
 
 
 #: A part of an iteration with less than this share of its stores is tested alone: the rest is there once.
-SMALL = 0.5
+SMALL = 1 / 8
 
 
 def _small_part(node: Node, conditions: Conditions) -> Node | None:
