@@ -141,7 +141,7 @@ def test_its_text_makes_the_same_schedule_again() -> None:
 
 def test_sizes_of_tiles_of_planes_fit_registers() -> None:
     fn, _ = program(CASES["plain"])
-    assert PlaneTiles.of(fn["total"], WIDE) == PlaneTiles(rows=14, channels=6, pixels=64, lanes=16)
+    assert PlaneTiles.of(fn["total"], WIDE) == PlaneTiles(rows=14, channels=14, pixels=32, lanes=16)
     for cpu in (WIDE, NARROW):
         found = PlaneTiles.of(fn["total"], cpu)
         vectors = found.pixels // found.lanes

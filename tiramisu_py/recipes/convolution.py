@@ -134,6 +134,8 @@ def own_picture(recipe: Recipe, found: Convolution) -> Computation | None:
 
 #: The most pixels of a tile, and rows of a block.
 MOST_PIXELS = MOST_ROWS = 14
+#: Vectors of pixels in a tile of planes: most cross a line of the cache, so few are loaded for each weight.
+PLANE_VECTORS = 2
 #: The number of channels of a pixel that lie together in the copy of the picture.
 TOGETHER = 64
 #: What a row of a picture with many channels takes in a cache, in bytes.
@@ -369,7 +371,7 @@ class PlaneTiles:
         """The sizes for values of one type on a processor."""
         lanes = min(cpu.lanes(total.dtype.bytes), MOST_LANES)
         rows = max(min(cpu.second // 2 // ROW, MOST_ROWS), 2)
-        vectors = max(min(cpu.registers // 8, MOST_LANES // lanes), 1)
+        vectors = max(min(PLANE_VECTORS, MOST_LANES // lanes), 1)
         channels = cpu.rows_of_sums(vectors)
         return cls(rows, channels, vectors * lanes, lanes)
 
