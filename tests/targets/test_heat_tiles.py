@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
@@ -25,3 +26,12 @@ def test_the_rows_of_a_tile_are_in_the_cache(kilobytes: int) -> None:
     assert 4 * levels * ring * across >= 0.7 * cpu.second, "most of the cache is used"
     assert (1 + steps / columns) * (1 + steps / rows) < 1.1, "few points are computed twice"
     assert steps * -(-HEAT.STEPS // steps) <= HEAT.STEPS + 3, "no pass of a few steps is left"
+
+
+@pytest.mark.slow
+def test_narrow_tiles_are_right() -> None:
+    """Several tiles and passes, whose last rows fill no block of four; the inner parts alone are skewed."""
+    f = HEAT.scheduled(replace(tm.target(), second=16 << 10))
+    steps, rows, columns = HEAT.tile(replace(tm.target(), second=16 << 10))
+    given = HEAT.sample(rows + 23, 2 * columns + 7, steps=2 * steps + 1)
+    np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))

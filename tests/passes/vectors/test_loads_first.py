@@ -76,7 +76,7 @@ def test_no_more_than_four_wait_at_a_time() -> None:
 def test_rows_that_the_next_one_reads_are_stored_one_after_another() -> None:
     f = tm.Function("sums", params=[R, C], assume="R >= 1 and C >= 1")
     x = f.input("x", tm.float32, [R + 1, C])
-    s = f.computation("s", {r: R + 1, c: C}, lambda s: tm.select(r == 0, x[r, c], s[r - 1, c] + x[r, c]))
+    s = f.computation("s", {r: R + 1, c: C}, lambda s: tm.select(r <= 1, x[r, c], s[r - 1, c] + s[r - 2, c]))
     f.outputs(s)
     inside = s.separate_cases()[1]
     inside.unroll_and_jam(r, 4)
