@@ -42,7 +42,7 @@ ON_STACK = {
     "deriche": (1, 0, 0),
     "doitgen": (0, 1, 0),
     "durbin": (0, 0, 9),
-    "edge": (42, 42, 16),
+    "edge": (0, 0, 16),
     "gauss": (19, 102, 0),  # at the end of rows, masked; in the loop of whole vectors three, which nobody reads
     "gemm": (2, 2, 2),
     "grey": (16, 0, 0),

@@ -75,12 +75,15 @@ def each_whole(loop: For, vectors: Node, width: int, strips: int) -> Node:
 
 
 def overlapping(rest: For, whole: For, vectors: Node, width: int) -> Node:
-    """The epilogue of a whole loop as a vector that ends with it; one by one if the loop is shorter than a vector."""
+    """The epilogue of a whole loop as a vector that ends with it; one by one if the loop is shorter than a vector.
+
+    Shorter loops are marked as such: vectors that a compiler makes of them would take registers, and be of few lanes.
+    """
     start = simplified(Binary("-", whole.upper, number(width), int64))
     last = substitute(vectors, {rest.variable: start})
     some = simplified(Binary("<", rest.lower, whole.upper, bool_))
     enough = simplified(Binary(">=", extent_of(whole.lower, whole.upper), number(width), bool_))
-    return If(some, If(enough, last, rest))
+    return If(some, If(enough, last, replace(rest, few=True)))
 
 
 def has_masks(node: Node) -> bool:

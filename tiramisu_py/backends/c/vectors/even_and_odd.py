@@ -2,8 +2,9 @@
 
 To widen a whole vector, processors move half of its lanes to another register, and back to make the result narrow.
 Here nothing moves: of each pair of neighbours, which fill one wide lane, the even one is kept by a mask and the odd one
-by a shift. The expression is computed for both, and the results go back into the same places. Of operands that are
-loaded one element further, as in a sum of neighbours, the even lanes are the odd lanes of the first.
+by a shift. The expression is computed for both, and the results go back into the same places; those in even ones are
+masked if they may be wider. Of operands that are loaded one element further, as in a sum of neighbours, the even lanes
+are the odd lanes of the first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tiramisu_py.algorithm.expressions import Cast, Expr, constant
 from tiramisu_py.algorithm.types import DType, int16, int32, strong, uint16, uint32
 from tiramisu_py.backends.c.expressions.parentheses import Code, cast, infix
 from tiramisu_py.ir import Load
+from tiramisu_py.ir.arithmetic.intervals import fits
 from tiramisu_py.ir.arithmetic.linear import along_lanes, difference
 from tiramisu_py.ir.arithmetic.pairs import in_pairs, widened
 
@@ -45,7 +47,9 @@ def narrowed(vectors: Vectors, e: Expr, dtype: DType) -> Code | None:
     given = [f"const {vectors.type(each.dtype)} {names[leaf]} = {vectors(each).text};" for leaf, each in loaded.items()]
     even, odd = (vectors.of_pairs(names, halves, is_odd)(e) for is_odd in (False, True))
     unsigned = vectors.types.name(_UNSIGNED[wide.bits], vectors.lanes // 2)
-    low = infix("&", cast(unsigned, even), _low_half(dtype.bits))
+    low = cast(unsigned, even)
+    if strong(dtype).kind != "u" or not fits(e, dtype):
+        low = infix("&", low, _low_half(dtype.bits))
     high = infix("<<", cast(unsigned, odd), Code(str(dtype.bits)))
     both = cast(vectors.type(dtype), infix("|", low, high))
     return Code(f"({{ {' '.join(given)} {both.text}; }})")
