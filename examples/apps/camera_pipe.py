@@ -140,21 +140,29 @@ def sharpened(f: tm.Function, curved: tm.Computation) -> tm.Computation:
     return f.computation("picture", {k: 3, r: 2 * H, c: 2 * W}, tm.saturating_cast(tm.uint8, own + more))
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of 64 rows; rows of cells are computed once, and kept in rings for the next."""
+def scheduled(
+    cpu: tm.Target | None = None, *, band: int = 64, strip: int = 256, vectors: int = 2, streams: bool = False
+) -> tm.Function:
+    """Bands of rows; rows of cells are computed once, and kept in rings for the next.
+
+    Levels of a `strip` of columns are in the first-level cache when they are looked up. The picture is stored some
+    `vectors` of 16-bit numbers at a time, which are half as many of bytes.
+    """
     lanes = (cpu or tm.target()).lanes(tm.uint16)
     f = algorithm()
     picture, curved, levels, colours, at_red, at_blue, calm = map(f.__getitem__, STAGES)
     calm.inline()
-    picture.split(r, 64, r0, r1)
+    picture.split(r, band, r0, r1)
     picture.split(r1, 2, y0, r1)
     picture.reorder(r0, y0, k, r1, c)
     picture.parallelize(r0)
-    picture.vectorize(c, 2 * lanes, remainder="mask")
+    picture.vectorize(c, vectors * lanes, remainder="mask")
+    if streams:
+        picture.store_nontemporal()
     curved.compute_at(picture, y0)
     curved.slide(y0, r, 2, origin=-1)
     curved.split(r, 2, y, p, origin=-1)
-    curved.split(c, 256, c0, c1, origin=-1)
+    curved.split(c, strip, c0, c1, origin=-1)
     curved.split(c1, 2, x, q)
     curved.reorder(y, c0, k, p, x, q)
     curved.unroll(q)

@@ -41,15 +41,20 @@ def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation, 
     return f, image, three, ring, edges
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+def scheduled(
+    cpu: tm.Target | None = None, *, rows: int | None = None, strip: int = STRIP, slides: bool | None = None
+) -> tm.Function:
     """Bands of rows; the next band's rows are prefetched.
 
     More rows widen fewer bytes twice, which is most of the work. A window of registers slides through a band if they
     hold a vector of each row and its sum; if they do not, rings are stored in the first-level cache, and loaded again.
     """
     cpu = cpu or tm.target()
-    rows = 8 if cpu.costs.memory_operands else 5
-    return sliding(cpu, rows) if cpu.costs.keeps_window(2, others=2 * rows) else stored(cpu, rows)
+    if rows is None:
+        rows = 8 if cpu.costs.memory_operands else 5
+    if slides is None:
+        slides = cpu.costs.keeps_window(2, others=2 * rows)
+    return sliding(cpu, rows) if slides else stored(cpu, rows, strip)
 
 
 def sliding(cpu: tm.Target, rows: int) -> tm.Function:
@@ -71,11 +76,11 @@ def sliding(cpu: tm.Target, rows: int) -> tm.Function:
     return f
 
 
-def stored(cpu: tm.Target, rows: int) -> tm.Function:
+def stored(cpu: tm.Target, rows: int, strip: int = STRIP) -> tm.Function:
     """Rings of a band in memory, for as many columns as find room in the first-level cache; rings are whole vectors."""
     lanes = cpu.lanes(tm.uint8)
     f, image, three, ring, edges = algorithm()
-    edges.tile(r, c, rows, STRIP - 1, r0, c0, r1, c1)
+    edges.tile(r, c, rows, strip - 1, r0, c0, r1, c1)
     edges.reorder(c1, r1)
     edges.parallelize(r0)
     edges.unroll(r1)

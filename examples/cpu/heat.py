@@ -44,40 +44,53 @@ def algorithm() -> tuple[tm.Function, tm.Computation]:
     return f, heat
 
 
-def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Many steps at a time; four rows of one step, then of the next, so that each step reads from the cache."""
+def scheduled(
+    cpu: tm.Target | None = None,
+    *,
+    passes: int | None = None,
+    columns: int | None = None,
+    shared: int = ROWS,
+    high: int = HIGH,
+    streams: bool = True,
+) -> tm.Function:
+    """Many steps at a time; some rows of one step, then of the next, so that each step reads from the cache.
+
+    These are as many rows as have `shared` loads. There are some `passes` over the grid, in tiles of so many columns,
+    and `high` times as many rows as a pass has steps.
+    """
     cpu = cpu or tm.target()
-    steps, rows, columns = tile(cpu)
+    steps, rows, wide = tile(cpu, passes, shared, high)
     f, heat = algorithm()
     heat.separate_cases()
-    heat.time_tile(t, steps, {i: rows, j: columns}, wavefront={i: ROWS})
+    heat.time_tile(t, steps, {i: rows, j: columns or wide}, wavefront={i: shared})
     heat.parallelize(i0, j0)
     inside = f["heat_1_inner"]
     inside.skew(t, i, 1).skew(t0, i, -steps)  # rows of a step are a row earlier than those of the step before
-    inside.split(i, ROWS, block, row, origin=1 - steps)
+    inside.split(i, shared, block, row, origin=1 - steps)
     inside.reorder(block, j, row)
     inside.unroll(row)
     heat.vectorize(j, cpu.lanes(tm.float32), remainder="mask")
-    for last in ("heat_0_last", "heat_1_last"):
-        f[last].store_nontemporal()
     f["heat_out"].parallelize(i)
     f["heat_out"].vectorize(j, LINE)
-    f["heat_out"].store_nontemporal()
+    for last in ("heat_0_last", "heat_1_last", "heat_out"):
+        if streams:
+            f[last].store_nontemporal()
     return f
 
 
-def tile(cpu: tm.Target) -> tuple[int, int, int]:
+def tile(cpu: tm.Target, number: int | None = None, shared: int = ROWS, high: int = HIGH) -> tuple[int, int, int]:
     """The steps of a pass, and the rows and columns of a tile: those that cost least of all that fit in the cache.
 
     A tile is forty times as high as its halo, since height takes no room, and as wide as there is room for. What counts
-    are the points that are computed twice, the ends of rows, which fill no vectors, and the sweeps through memory.
+    are the points that are computed twice, the ends of rows, which fill no vectors, and the sweeps through memory. The
+    `number` of passes may be given.
     """
     costs = {}
-    for passes in range(2, STEPS // 4):
+    for passes in range(2, STEPS // 4) if number is None else (number,):
         steps = -(-(STEPS + 1) // passes)
         halo = 2 * -(-(steps - 1) // LINE) * LINE
-        room = int(FILLED * cpu.second) // (2 * ROWS * tm.float32.bytes * (steps - 1)) - halo
-        rows, columns = HIGH * steps, max(room // (4 * LINE), 1) * 4 * LINE
+        room = int(FILLED * cpu.second) // (2 * shared * tm.float32.bytes * (steps - 1)) - halo
+        rows, columns = high * steps, max(room // (4 * LINE), 1) * 4 * LINE
         costs[steps, rows, columns] = (1 + (steps + 2 * LINE) / columns) * (1 + steps / rows) + SWEEP / steps
     return min(costs, key=lambda each: costs[each])
 
