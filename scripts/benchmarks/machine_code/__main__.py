@@ -8,46 +8,80 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
+import math
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.common.tables import RESULTS
 from benchmarks.cpu.workloads import WORKLOADS
 from benchmarks.machine_code import halide_loops
 from benchmarks.machine_code.assembly import Loop
-from benchmarks.machine_code.compiled_loops import Processor, assembly, hot_loop, work
+from benchmarks.machine_code.compiled_loops import Processor, Work
+from benchmarks.machine_code.iterations import executed, shares, sizes
 from benchmarks.machine_code.machines import MACHINES, Machine
 from benchmarks.machine_code.mca import INSTALL, Estimate, Model, across_lines, estimate, program
 from benchmarks.machine_code.page import changes, page, saved
+from benchmarks.machine_code.stage_loops import loop_of, stage_loops
 from tiramisu_py.ir import LoopFunction
 
 NAME = "machine_code"
 
 
 @dataclass(frozen=True)
-class Timed:
-    """A loop with its estimate, and the points that an iteration computes; `name` is that of the schedule.
+class Part:
+    """A loop of a program: how many of its iterations there are for a point of the result, and the estimate of one."""
 
-    `others` are the cycles a point of the other loops of a program whose stages have a loop each.
-    """
-
-    name: str
+    share: float
     loop: Loop
     estimate: Estimate
-    points: float
-    others: float = 0.0
 
     @property
     def cycles(self) -> float:
-        """The cycles of a point."""
-        return self.estimate.cycles / self.points + self.others
+        """The cycles that it adds to a point."""
+        return self.share * self.estimate.cycles
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The loops of a program that take its time, the one that takes most first; `name` is that of the schedule."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @property
+    def cycles(self) -> float:
+        """The cycles of a point in all loops."""
+        return sum(each.cycles for each in self.parts)
+
+    @property
+    def loop(self) -> Loop:
+        """The hot loop."""
+        return self.parts[0].loop
+
+    @property
+    def estimate(self) -> Estimate:
+        """That of the hot loop."""
+        return self.parts[0].estimate
+
+    @property
+    def points(self) -> float:
+        """The points of the result for an iteration of the hot loop."""
+        return 1 / self.parts[0].share
+
+    def halves(self, size: int) -> int:
+        """How many instructions of its loops work on vectors that are narrower than this."""
+        return sum(len(each.loop.halves(size)) for each in self.parts)
+
+    def spilled(self) -> int:
+        """How many instructions of its loops keep a vector on the stack."""
+        return sum(len(each.loop.spilled()) for each in self.parts)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is known of a workload on a machine: our hot loop, and the best one of Halide if that was asked."""
+    """What is known of a workload on a machine: our program, and the best one of Halide if that was asked."""
 
     workload: str
     machine: Machine
@@ -67,25 +101,38 @@ def estimated(loop: Loop, model: Model, lines: bool) -> Estimate:
     return estimate(across_lines(loop.usual, loop.is_of_stack) if lines else loop.usual, model)
 
 
+@functools.cache
+def iterations(workload: str, processor: Processor) -> tuple[tuple[float, Work], ...]:
+    """The loops of a story that take its time, each with its iterations for a point, at the size that is measured."""
+    function, made = lowered(workload, processor), WORKLOADS[workload]
+    size = made.sizes[0]
+    points = max(math.prod(shape) for shape, _ in made.outputs(*size).values()) * max(made.steps, 1)
+    return tuple(shares(executed(function, sizes(function, made.given(*size))), points))
+
+
+def timed(name: str, loops: Iterable[tuple[float, Loop]], model: Model, lines: bool) -> Timed:
+    """A program by its loops, each with its iterations for a point; there is one at least."""
+    parts = [Part(share, loop, estimated(loop, model, lines)) for share, loop in loops]
+    return Timed(name, tuple(sorted(parts, key=lambda each: -each.cycles)))
+
+
 def ours(workload: str, machine: Machine, processor: Processor, lines: bool = False) -> Timed:
-    """The hot loop of our schedule."""
-    function = lowered(workload, processor)
-    done = work(function)
-    loop = hot_loop(assembly(function, processor, fast=WORKLOADS[workload].fast), done.stored)
-    if loop is None:
-        raise SystemExit(f"{workload} for {machine.title}: no loop stores the {done.stored} bytes of an iteration")
-    return Timed("tiramisu_py", loop, estimated(loop, machine.model, lines), done.points)
+    """The loops of our schedule that take its time; raises `SystemExit` where one is not in the machine code."""
+    loops, found = stage_loops(lowered(workload, processor), processor, WORKLOADS[workload].fast), []
+    for share, work in iterations(workload, processor):
+        loop = loop_of(loops, work)
+        if loop is None:
+            wanted = f"stores the {work.stored} bytes of an iteration of {', '.join(sorted(work.stages))}"
+            raise SystemExit(f"{workload} for {machine.title}: no loop {wanted}")
+        found.append((share, loop))
+    return timed("tiramisu_py", found, machine.model, lines)
 
 
 def forms(workload: str, model: Model, target: str, lines: bool = False) -> Iterator[Timed]:
-    """Halide's schedules with code for a target, on a model: the longest loop of each, and what the others take."""
+    """Halide's schedules with code for a target, on a model."""
     for name, text in halide_loops.assemblies(workload, target):
-        loops = halide_loops.hot_loops(workload, name, text)
-        made = [(share, loop, estimated(loop, model, lines)) for share, loop in loops]
-        if made:
-            share, loop, longest = max(made, key=lambda each: each[0] * each[2].cycles)
-            every = sum(share * cost.cycles for share, _, cost in made)
-            yield Timed(name, loop, longest, 1 / share, every - share * longest.cycles)
+        if loops := halide_loops.hot_loops(workload, name, text):
+            yield timed(name, loops, model, lines)
 
 
 def halide(workload: str, machine: Machine) -> Timed | None:

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.apps.programs import App, all_apps
 from benchmarks.common.tables import RESULTS, table
-from benchmarks.machine_code.app_loops import hottest, loops_of
 from benchmarks.machine_code.assembly import Loop
 from benchmarks.machine_code.machines import MACHINES, Machine
 from benchmarks.machine_code.mca import INSTALL, Estimate, estimate, program
+from benchmarks.machine_code.stage_loops import hottest, loops_of
 
 NAME = "machine_code_apps"
 #: The stages of an app that the table has.

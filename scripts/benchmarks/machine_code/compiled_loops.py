@@ -70,11 +70,12 @@ def assembly(
 
 @dataclass(frozen=True)
 class Work:
-    """What an iteration of the hot loop of a program does: its points, the bytes it stores, the size of its code."""
+    """What an iteration of a loop does: its points, the bytes it stores, the size of its code, its stages."""
 
     points: int
     stored: int
     size: int
+    stages: frozenset[str] = frozenset()
 
 
 def work(function: LoopFunction) -> Work:
@@ -82,25 +83,31 @@ def work(function: LoopFunction) -> Work:
 
     A point is an element of every result: vectors of 16 lanes in 8 rows at a time are 128 points.
     """
-    found = [_work(each) for each in walk(function.body) if isinstance(each, For) and _is_whole(each.body)]
+    found = [work_of(each) for each in walk(function.body) if isinstance(each, For) and is_whole(each.body)]
     if not found:
         raise SystemExit(f"{function.name}: no loop of whole vectors: all of its loops have loops or masks inside")
     return max(found, key=lambda each: each.size if each.points > 1 else 0)
 
 
-def _is_whole(body: Node) -> bool:
+def is_whole(body: Node) -> bool:
     """Whether there is no loop inside, and no vector of which the first lanes alone are meant."""
     return not any(isinstance(each, For | Mask) for each in walk(body))
 
 
-def _work(loop: For) -> Work:
+def operations(node: Node) -> int:
+    """The operations of a statement and those inside: the nodes of their expressions."""
+    return sum(1 for e in all_expressions(node) for _ in operands(e))
+
+
+def work_of(loop: For) -> Work:
+    """What an iteration of an innermost loop does."""
     lanes: Counter[str] = Counter()
     stored = 0
     for store in (each for each in walk(loop.body) if isinstance(each, Store)):
         width = max((e.lanes for index in store.indices for e in operands(index) if isinstance(e, Ramp)), default=1)
         lanes[store.statement] += width
         stored += width * store.value.dtype.bytes
-    return Work(max(lanes.values(), default=0), stored, sum(1 for e in all_expressions(loop.body) for _ in operands(e)))
+    return Work(max(lanes.values(), default=0), stored, operations(loop.body), frozenset(lanes))
 
 
 def hot_loop(assembly: str, stored: int) -> Loop | None:

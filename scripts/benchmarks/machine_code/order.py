@@ -34,7 +34,7 @@ NEAR = 1.03
 CALLS = 5
 RULES = """\
 Ours is the story's schedule, a form is one of the schedules of Halide that `scripts/bench cpu` tries. The ratio by the
-model is that of the cycles a point of their hot loops, on LLVM's model of this processor with all data in the
+model is that of the cycles a point of their loops, on LLVM's model of this processor with all data in the
 first-level cache; loads of vectors that begin anywhere count once more for each line that they cross into. Measured is
 that of the times of a call with one thread, at {size}, minima of turns in one process. Above 1, ours is faster. Forms
 whose times are within {near} % of ours have no order, and count for nothing."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.common.tables import table
 from benchmarks.machine_code.assembly import Instruction
+from benchmarks.machine_code.iterations import LEAST
 
 if TYPE_CHECKING:
     from benchmarks.machine_code.__main__ import Found, Timed
@@ -18,18 +19,21 @@ if TYPE_CHECKING:
 KEPT = "## The flag for the width of vectors"
 ABOUT = """\
 Nothing is run: each story of `examples/cpu` is compiled as `scripts/bench cpu` compiles it, for processors that need
-not be here, and llvm-mca plays the usual path of its hot loop on LLVM's model of the processor, with all data in the
-first-level cache. The hot loop is the innermost loop of the program with the most operations on whole vectors; in the
-machine code it is the one whose iterations store as many bytes. A point is an element of each result, so `points` are
-the lanes of a vector times the rows that are jammed. The usual path leaves out what a compiler puts elsewhere because
-it is seldom reached.
+not be here, and llvm-mca plays the usual paths of its loops on LLVM's model of the processor, with all data in the
+first-level cache. Loops and conditions of the scheduled program are followed at the first size of `scripts/bench cpu`,
+which counts the iterations of each innermost loop of whole vectors. Those with {least} % of the operations or more are
+looked for in the machine code, by the bytes that an iteration stores; the rest (ends of rows, masked vectors, first
+steps) counts as if an operation there took as long as in these loops. A point is an element of each result, in each
+step. The usual path leaves out what a compiler puts elsewhere because it is seldom reached.
 
-- cycles a point: of an iteration in a long run of them, divided by its points
+- cycles a point: of all these loops: cycles of an iteration in a long run of them, times iterations for a point
+- loops: how many these are; the hot one takes most cycles, and points, port, bound and instructions are those of it
+- points: for an iteration of the hot loop, in a program with one loop the lanes of a vector times the rows jammed
 - busiest: the port that is in use longest, for how many cycles of an iteration, and the instructions that use it most
 - bound by: this port; or how many operations can start in a cycle; or latency, where neither explains the cycles
 - instructions: those of an iteration, by what they do; an operation that loads its operand counts as what it does
   with it
-- narrower, spilled: of the whole loop, what works on parts of vectors, and what keeps a vector on the stack
+- narrower, spilled: of whole loops, all of them: what works on parts of vectors, and what keeps a vector on the stack
 
 Models are no measurements. That of Ice Lake (LLVM 19 and 22) starts some operations on 64 bytes on port 1, which the
 processor closes for them, and starts those of floats on port 0 alone, where servers have a second unit; that of
@@ -44,7 +48,7 @@ point stands here. Where its stages have a loop each, the cycles are those of al
 a point, and the last columns are of the loop that takes most.
 """
 HEADER = (
-    "workload", "processor", "points", "cycles a point", "busiest", "bound by", "most of it", "instructions",
+    "workload", "processor", "cycles a point", "loops", "points", "busiest", "bound by", "most of it", "instructions",
     "narrower", "spilled",
 )  # fmt: skip
 OTHERS = ("workload", "processor", "cycles a point", "Halide's", "times as fast", "schedule", "its bound", "most of it")
@@ -62,7 +66,12 @@ def page(rows: Sequence[Found], tools: str, before: str) -> str:
     """The page, with the part of the one before it that is written by hand."""
     today = datetime.datetime.now(tz=datetime.UTC).date()
     head = f"# Machine code of hot loops\n\nMade with `scripts/bench machine_code --save`, {today}; {tools}.\n"
-    tables = [ABOUT, models(rows), "## Ours\n", table(HEADER, [_row(each) for each in rows])]
+    tables = [
+        ABOUT.format(least=round(100 * LEAST)),
+        models(rows),
+        "## Ours\n",
+        table(HEADER, [_row(each) for each in rows]),
+    ]
     beside = [_beside(each) for each in rows if each.halide]
     if beside:
         tables += ["\n## Beside Halide\n", BESIDE, table(OTHERS, beside)]
@@ -83,9 +92,9 @@ def _row(each: Found) -> tuple[str, ...]:
     assert processor is not None
     port, busy = ours.estimate.busiest
     return (
-        each.workload, each.machine.title, str(ours.points), f"{ours.cycles:.3g}", f"{port}: {busy:.0f}",
-        ours.estimate.bound, _most(ours), mix(ours.loop.usual), str(len(ours.loop.halves(processor.vector_bytes))),
-        str(len(ours.loop.spilled())),
+        each.workload, each.machine.title, f"{ours.cycles:.3g}", str(len(ours.parts)), f"{ours.points:.3g}",
+        f"{port}: {busy:.0f}", ours.estimate.bound, _most(ours), mix(ours.loop.usual),
+        str(ours.halves(processor.vector_bytes)), str(ours.spilled()),
     )  # fmt: skip
 
 

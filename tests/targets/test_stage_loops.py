@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from benchmarks.apps.programs import all_apps
-from benchmarks.machine_code.app_loops import hottest, lines_of, loops_of, stage_of_lines
 from benchmarks.machine_code.assembly import innermost_loops
 from benchmarks.machine_code.compiled_loops import Processor
+from benchmarks.machine_code.stage_loops import hottest, lines_of, loops_of, stage_of_lines
 
 CODE = """\
 // grey[r] = red[r]
