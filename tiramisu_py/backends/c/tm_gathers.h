@@ -29,14 +29,42 @@
 #define TM_GATHERS
 #endif
 
+/* A gather keeps the lanes of its register that its mask leaves out, so it waits for what was there, as a rule the gather
+ * before. Compilers that see a full mask give it any register: in the place of 16 cycles from one to the next, 5 to 9. So
+ * it goes into zeros, under a mask whose value they do not know. */
+#ifdef __AVX2__
+TM_SHUFFLE __m256i tm_every_lane(void) {
+  __m256i every = _mm256_set1_epi32(-1);
+  __asm__("" : "+x"(every));
+  return every;
+}
+#define TM_NOTHING _mm256_setzero_si256()
+#define TM_EVERY_LANE tm_every_lane()
+#define TM_NOTHING_128 _mm_setzero_si128()
+#define TM_EVERY_LANE_128 _mm256_castsi256_si128(TM_EVERY_LANE)
+#endif
+#ifdef __AVX512F__
+TM_SHUFFLE __mmask16 tm_every_bit(void) {
+  __mmask16 every = 0xffff;
+  __asm__("" : "+k"(every));
+  return every;
+}
+#define TM_NOTHING_512 _mm512_setzero_si512()
+#define TM_EVERY_BIT tm_every_bit()
+#define TM_EVERY_BIT_OF_8 ((__mmask8)TM_EVERY_BIT)
+#endif
+
 /* Indices are extended with their sign before they are multiplied by the size of an element. */
 #ifdef TM_GATHERS
 #define TM_GATHER_32x4(V, place, index) \
-  ((V)_mm_i32gather_epi32((const int *)(const void *)(place), (__m128i)(index), 4))
+  ((V)_mm_mask_i32gather_epi32(TM_NOTHING_128, (const int *)(const void *)(place), \
+      (__m128i)(index), TM_EVERY_LANE_128, 4))
 #define TM_GATHER_32x8(V, place, index) \
-  ((V)_mm256_i32gather_epi32((const int *)(const void *)(place), (__m256i)(index), 4))
+  ((V)_mm256_mask_i32gather_epi32(TM_NOTHING, (const int *)(const void *)(place), \
+      (__m256i)(index), TM_EVERY_LANE, 4))
 #define TM_GATHER_64x4(V, place, index) \
-  ((V)_mm256_i32gather_epi64((const long long *)(const void *)(place), (__m128i)(index), 8))
+  ((V)_mm256_mask_i32gather_epi64(TM_NOTHING, (const long long *)(const void *)(place), \
+      (__m128i)(index), TM_EVERY_LANE, 8))
 #else
 #define TM_GATHER_32x4 TM_GATHER
 #if defined(__AVX2__) && (defined(__znver1__) || defined(__znver2__) || defined(__znver3__))
@@ -60,8 +88,12 @@
     TM_EACH_LANE(V, tm_from[tm_at[tm_lane]])                                                       \
   })
 #ifdef __AVX512F__
-#define TM_GATHER_32x16(V, place, index) ((V)_mm512_i32gather_epi32((__m512i)(index), (const void *)(place), 4))
-#define TM_GATHER_64x8(V, place, index) ((V)_mm512_i32gather_epi64((__m256i)(index), (const void *)(place), 8))
+#define TM_GATHER_32x16(V, place, index) \
+  ((V)_mm512_mask_i32gather_epi32(TM_NOTHING_512, TM_EVERY_BIT, (__m512i)(index), \
+      (const void *)(place), 4))
+#define TM_GATHER_64x8(V, place, index) \
+  ((V)_mm512_mask_i32gather_epi64(TM_NOTHING_512, TM_EVERY_BIT_OF_8, (__m256i)(index), \
+      (const void *)(place), 8))
 #else
 #define TM_GATHER_32x16 TM_GATHER
 #define TM_GATHER_64x8 TM_GATHER
@@ -110,32 +142,42 @@
   })
 #ifdef TM_GATHERS
 #define TM_GATHER_AT_32x4(V, place, index) \
-  ((V)_mm256_i64gather_epi32((const int *)(const void *)(place), (__m256i)(index), 4))
+  ((V)_mm256_mask_i64gather_epi32(TM_NOTHING_128, (const int *)(const void *)(place), \
+      (__m256i)(index), TM_EVERY_LANE_128, 4))
 #define TM_GATHER_AT_64x4(V, place, index) \
-  ((V)_mm256_i64gather_epi64((const long long *)(const void *)(place), (__m256i)(index), 8))
+  ((V)_mm256_mask_i64gather_epi64(TM_NOTHING, (const long long *)(const void *)(place), \
+      (__m256i)(index), TM_EVERY_LANE, 8))
 #else
 #define TM_GATHER_AT_32x4 TM_GATHER
 #define TM_GATHER_AT_64x4 TM_GATHER
 #endif
 #ifdef __AVX512F__
-#define TM_GATHER_AT_32x8(V, place, index) ((V)_mm512_i64gather_epi32((__m512i)(index), (const void *)(place), 4))
+#define TM_GATHER_AT_32x8(V, place, index) \
+  ((V)_mm512_mask_i64gather_epi32(TM_NOTHING, TM_EVERY_BIT_OF_8, (__m512i)(index), \
+      (const void *)(place), 4))
 #define TM_GATHER_AT_32x16(V, place, index)                                                        \
   __extension__({                                                                                  \
     const void *const tm_from = (place);                                                           \
     const __auto_type tm_at = (index);                                                             \
-    const __m256i tm_low = _mm512_i64gather_epi32(TM_PART(__m512i, tm_at, 0), tm_from, 4);         \
-    const __m256i tm_high = _mm512_i64gather_epi32(TM_PART(__m512i, tm_at, 1), tm_from, 4);        \
+    const __m256i tm_low = _mm512_mask_i64gather_epi32(TM_NOTHING, TM_EVERY_BIT_OF_8,              \
+        TM_PART(__m512i, tm_at, 0), tm_from, 4);                                                   \
+    const __m256i tm_high = _mm512_mask_i64gather_epi32(TM_NOTHING, TM_EVERY_BIT_OF_8,             \
+        TM_PART(__m512i, tm_at, 1), tm_from, 4);                                                   \
     (V)_mm512_inserti64x4(_mm512_castsi256_si512(tm_low), tm_high, 1);                             \
   })
-#define TM_GATHER_AT_64x8(V, place, index) ((V)_mm512_i64gather_epi64((__m512i)(index), (const void *)(place), 8))
+#define TM_GATHER_AT_64x8(V, place, index) \
+  ((V)_mm512_mask_i64gather_epi64(TM_NOTHING_512, TM_EVERY_BIT_OF_8, (__m512i)(index), \
+      (const void *)(place), 8))
 #else
 #ifdef TM_GATHERS
 #define TM_GATHER_AT_32x8(V, place, index)                                                         \
   __extension__({                                                                                  \
     const int *const tm_from = (const int *)(const void *)(place);                                 \
     const __auto_type tm_at = (index);                                                             \
-    const __m128i tm_low = _mm256_i64gather_epi32(tm_from, TM_PART(__m256i, tm_at, 0), 4);         \
-    const __m128i tm_high = _mm256_i64gather_epi32(tm_from, TM_PART(__m256i, tm_at, 1), 4);        \
+    const __m128i tm_low = _mm256_mask_i64gather_epi32(TM_NOTHING_128, tm_from,                    \
+        TM_PART(__m256i, tm_at, 0), TM_EVERY_LANE_128, 4);                                         \
+    const __m128i tm_high = _mm256_mask_i64gather_epi32(TM_NOTHING_128, tm_from,                   \
+        TM_PART(__m256i, tm_at, 1), TM_EVERY_LANE_128, 4);                                         \
     (V)_mm256_inserti128_si256(_mm256_castsi128_si256(tm_low), tm_high, 1);                        \
   })
 #else
@@ -407,8 +449,10 @@ TM_SHUFFLE void tm_eight_byte_pairs(const uint8_t *place, int64_t rows, int64_t 
   if (__builtin_expect(rows * columns <= INT32_MAX, 1)) {
     /* four bytes from the first one on, and the four up to the last one: all of them lie in the array */
     const __m256i at = _mm256_add_epi32(_mm256_mullo_epi32(row, _mm256_set1_epi32((int)columns)), column);
-    const __m256i after = _mm256_i32gather_epi32((const int *)(const void *)place, at, 1);
-    const __m256i before = _mm256_i32gather_epi32((const int *)(const void *)(place + columns - 2), at, 1);
+    const __m256i after = _mm256_mask_i32gather_epi32(TM_NOTHING,
+        (const int *)(const void *)place, at, TM_EVERY_LANE, 1);
+    const __m256i before = _mm256_mask_i32gather_epi32(TM_NOTHING,
+        (const int *)(const void *)(place + columns - 2), at, TM_EVERY_LANE, 1);
     *upper = _mm256_and_si256(after, _mm256_set1_epi32(65535)), *lower = _mm256_srli_epi32(before, 16);
     return;
   }
