@@ -100,7 +100,7 @@ def given(f: tm.Function, rows: int, columns: int) -> dict[str, Any]:
         (cells, 1, CPU, "cells.update.reorder(r, i, j, c, z)"),
         (counts, 2, CPU, "count.update.parallelize(r, combine=tm.PRIVATE)"),
         (turned, 1, CPU, "out.prefetch(a, r, 8)"),
-        (pair, 1, CPU, "half.after(inverse, r)"),
+        (pair, 1, CPU, "half.after(inverse, line)"),
         (pair, 2, CPU, "inverse, half in one loop"),
     ],
 )

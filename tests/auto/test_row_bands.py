@@ -71,7 +71,7 @@ def given(f: tm.Function, rows: int, columns: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("program", "threads", "cpu", "said"),
     [
-        (larger, 1, CPU, "across for each band, of out, in bands of 32 rows"),
+        (larger, 1, CPU, "across for each band, of out, in bands of 64 rows"),
         (larger, 2, CPU, "out.parallelize(p, r0)"),
         (larger, 1, SMALL, "across.compute_at(out, r0)"),
         (cells, 1, CPU, "row.compute_at(out, r)"),

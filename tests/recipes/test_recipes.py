@@ -14,8 +14,10 @@ from tiramisu_py.errors import ArgumentError, CommandError, ToolchainError
 from tiramisu_py.recipes import Cpu, pointwise, stencil, time_stencil
 
 WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=1 << 20)
+MIDDLE = Cpu(vector_bytes=32, registers=16, first=32 << 10, second=512 << 10)
+STRIPS = Cpu(vector_bytes=32, registers=16, first=2 << 10, second=512 << 10)
 NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
-SIZES = [(1, 1), (7, 15), (8, 16), (9, 17), (33, 70)]
+SIZES = [(1, 1), (7, 15), (8, 16), (9, 17), (33, 70), (9, 300)]
 THIRD = np.float32(1 / 3)
 R, C = tm.params("R C")
 r, c = tm.iters("r c")
@@ -58,8 +60,23 @@ def image_for(f: tm.Function, rows: int, columns: int) -> np.ndarray[Any, Any]:
     return numbers.astype(f.algorithm.inputs["image"].dtype.numpy)
 
 
-@pytest.mark.parametrize("stages", [down_then_across, across_then_down, bytes_of_edges])
-@pytest.mark.parametrize("cpu", [WIDE, NARROW], ids=["wide", "narrow"])
+def rings_of_bytes() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computation]:
+    """Sums of three, which rings read at one column; rings, which edges read at two."""
+    f = tm.Function("rings", params=[R, C])
+    image = f.input("image", tm.uint8, [R + 2, C + 2])
+    wide = [tm.cast(tm.uint16, image[r, c + k]) for k in range(2)]
+    pair = f.computation("pair", {r: R + 2, c: C + 1}, wide[0] + wide[1])
+    ring = f.computation("ring", {r: R + 1, c: C + 1}, tm.cast(tm.uint8, (pair[r, c] + pair[r + 1, c]) >> 2))
+    edge = f.computation("edge", {r: R, c: C}, tm.maximum(ring[r, c], ring[r + 1, c + 1]) - ring[r, c])
+    f.outputs(edge)
+    return f, pair, ring, edge
+
+
+STAGES = [down_then_across, across_then_down, bytes_of_edges, rings_of_bytes]
+
+
+@pytest.mark.parametrize("stages", STAGES)
+@pytest.mark.parametrize("cpu", [WIDE, NARROW, STRIPS], ids=["wide", "narrow", "strips"])
 def test_a_stencil_is_right_at_any_size(stages: Any, cpu: Cpu) -> None:
     f, *computed = stages()
     stencil(*computed, cpu=cpu)
@@ -93,7 +110,61 @@ def test_what_slides_is_what_is_read_at_several_columns() -> None:
     assert "bx.copy(image, [r_image, c_image], at=c0)" in lines
 
 
-@pytest.mark.parametrize("stages", [down_then_across, across_then_down, bytes_of_edges])
+def test_bytes_that_are_read_at_one_column_are_inlined_and_others_are_whole_vectors_of_strips() -> None:
+    _, *stages = rings_of_bytes()
+    assert stencil(*stages, cpu=MIDDLE).splitlines()[2:] == [
+        "pair.inline()",
+        'edge = f["edge"]',
+        "edge.tile(r, c, 8, 511, r0, c0, r1, c1)",
+        "edge.reorder(c1, r1)",
+        "edge.parallelize(r0)",
+        "edge.unroll(r1)",
+        "edge.vectorize(c1, 32, remainder='overlap')",
+        'ring = f["ring"]',
+        "ring.compute_at(edge, c0)",
+        "ring.reorder(c, r)",
+        "ring.unroll(r)",
+        "ring.vectorize(c, 32, remainder='overlap')",
+        'image = f["image"]',
+        "ring.prefetch(image, r, 9)",
+    ]
+
+
+def test_bytes_slide_in_registers_that_hold_their_windows() -> None:
+    _, *stages = rings_of_bytes()
+    text = stencil(*stages, cpu=WIDE)
+    assert "edge.tile(r, c, 8, 64, r0, c0, r1, c1)" in text
+    assert "ring.slide(c0, c, 64)" in text and "ring.store_in(tm.REGISTER)" in text
+
+
+def test_a_strip_of_bytes_is_half_of_the_first_level_cache() -> None:
+    widths = []
+    for kib in (1, 8, 32, 128):
+        _, *stages = rings_of_bytes()
+        text = stencil(*stages, cpu=Cpu(vector_bytes=32, registers=16, first=kib << 10, second=512 << 10))
+        (line,) = [line for line in text.splitlines() if ".tile(" in line]
+        widths.append(int(line.split(", ")[3]) + 1)
+    assert widths == [128, 128, 512, 2048]
+
+
+def test_a_stage_that_is_a_result_or_is_read_at_two_columns_is_not_inlined() -> None:
+    f, pair, *others = rings_of_bytes()
+    f.outputs(pair, others[-1], replace=True)
+    text = stencil(pair, *others, cpu=MIDDLE)
+    assert "inline" not in text and "pair.compute_at(edge, c0)" in text
+    g = tm.Function("g", params=[R, C])
+    image = g.input("image", tm.uint8, [R + 2, C + 2])
+    half = g.computation("half", {r: R + 2, c: C + 2}, image[r, c] >> 1)
+    ring = g.computation("ring", {r: R + 1, c: C}, half[r, c] + half[r + 1, c + 1])
+    edge = g.computation("edge", {r: R, c: C}, tm.maximum(ring[r, c], ring[r + 1, c]) - half[r, c])
+    g.outputs(edge)
+    text = stencil(half, ring, edge, cpu=MIDDLE)
+    assert "ring.inline()" in text and "half.compute_at" in text
+    picture = np.random.default_rng(5).integers(0, 256, (21, 77), dtype=np.uint8)
+    np.testing.assert_array_equal(g.compile()(picture), g.evaluate(image=picture))
+
+
+@pytest.mark.parametrize("stages", STAGES)
 def test_the_text_makes_the_same_schedule(stages: Any) -> None:
     f, *computed = stages()
     text = stencil(*computed, cpu=WIDE)

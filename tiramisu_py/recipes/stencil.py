@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tiramisu_py import Computation, Iter, Memory, Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
-from tiramisu_py.queries import Access, Const, offsets, value_names, walk
+from tiramisu_py.queries import Access, Const, Statement, offsets, value_names, walk
 from tiramisu_py.queries import statement_sources as sources
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 
-#: Narrower elements are computed in wider types: rows are kept in the first-level cache instead of registers.
+#: Narrower elements are computed in wider types: their bands have `ROWS` rows, in registers or the first-level cache.
 WIDE = 4
+#: The least vectors of a strip of columns whose rows are kept in the first-level cache.
+STRIP = 4
 #: The number of rows computed at once if they are kept in the cache, and the most that are kept in registers: more rows
 #: save little of what neighbouring bands load or compute twice.
 ROWS = 8
@@ -42,10 +45,14 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | s
 
     The last stage is computed in blocks of `rows` rows by a vector; earlier stages for each block, in registers.
     A stage that is read at neighbouring columns is computed a vector ahead and kept for the next block, so that an
-    operand across two vectors is a shift of lanes and not a load across cache lines. Stages of narrow types
-    (under 4 bytes) are computed for `rows` rows at a time into rows that stay in the first-level cache. Rows are not
-    cut into tiles: contiguous access over whole rows suits the prefetchers; where masks are dear, as without AVX-512,
-    they end with a vector that overlaps the one before (as in `pointwise`). Returns the commands that were applied, to
+    operand across two vectors is a shift of lanes and not a load across cache lines. Rows are not cut into tiles:
+    contiguous access over whole rows suits the prefetchers.
+
+    Stages of narrow types (under 4 bytes) are computed for `rows` rows at a time, unrolled; one that is read at a
+    single column is inlined, since unrolled rows compute it once. The others stay in registers if their windows find
+    room there and sliding is cheap (`costs.keeps_window`); if not, in strips of columns whose rows stay in the
+    first-level cache. Where masks are dear, as without AVX-512, strips end with a vector that overlaps the one before
+    (as in `pointwise`). Returns the commands that were applied, to
     be pasted and edited, over the function `f`. `rows` defaults to the number that fits in the registers of `cpu`
     (default: this machine's).
 
@@ -80,9 +87,10 @@ class Plan:
         """Apply the commands."""
         if self.in_registers:
             self._registers()
+        elif self.earlier:
+            self._narrow()
         else:
-            self._rows()
-        self.last.store_nontemporal()
+            self._alone()
 
     def _check_order(self) -> None:
         """Refuse a stage that no later one reads."""
@@ -136,6 +144,7 @@ class Plan:
         for stage, (row, column) in zip(self.recipe.stages, self.loops, strict=True):
             for source in self._inputs_across(stage, column):
                 self._window(stage, source, c0, row, column)
+        self.last.store_nontemporal()
 
     def _window(self, stage: Computation, source: str, level: Iter, row: Iter, column: Iter) -> None:
         """Load each vector of an input once, and keep it for the next block."""
@@ -157,17 +166,117 @@ class Plan:
                 found.append(source)
         return found
 
-    def _rows(self) -> None:
+    def _alone(self) -> None:
+        """Bands of whole rows; the last rows of one are the first of the next, in the first-level cache."""
         r, c = self.loops[-1]
         r0, r1 = self.recipe.fresh(f"{r.name}0"), self.recipe.fresh(f"{r.name}1")
         self.last.split(r, self.rows, r0, r1)
         self.last.parallelize(r0)
         self.last.vectorize(c, self.lanes, remainder=self.remainder)
+        self.last.store_nontemporal()
+
+    def _narrow(self) -> None:
+        """Bands of rows whose earlier stages are kept in registers, if these hold them, or in the first-level cache."""
+        self._inline()
+        keeps, (r, c) = self._keeps_windows(), self.loops[-1]
+        remainder = "mask" if keeps else self.remainder
+        r0, r1, c0, c1 = (self.recipe.fresh(f"{at.name}{n}") for at in (r, c) for n in (0, 1))
+        if self.earlier:
+            self.last.tile(r, c, self.rows, self.lanes if keeps else self._strip(), r0, c0, r1, c1)
+        else:
+            c1 = c
+            self.last.split(r, self.rows, r0, r1)
+        if not keeps:
+            self.last.reorder(c1, r1)
+        self.last.parallelize(r0)
+        self.last.unroll(r1)
+        self.last.vectorize(c1, self.lanes, remainder=remainder)
         for stage, (row, column) in self._backwards():
-            stage.compute_at(self.last, r0)
-            stage.reorder(column, row)
-            stage.vectorize(column, self.lanes, remainder=self.remainder)
+            stage.compute_at(self.last, c0)
+            if not keeps:
+                stage.reorder(column, row)
+            elif self._across(stage):
+                stage.slide(c0, column, self.lanes)
             stage.unroll(row)
+            stage.vectorize(column, self.lanes, remainder=remainder)
+            if keeps:
+                stage.store_in(Memory.REGISTER)
+            self._prefetch(stage, row)
+        if keeps:
+            self.last.store_nontemporal()
+
+    def _inline(self) -> None:
+        """Substitute each earlier stage that one stage reads, at one column: rows that are unrolled compute it once."""
+        for stage, _ in self._backwards():
+            if self._is_of_one_column(stage) and self.recipe.tried(partial(_inline, stage)):
+                at = self.recipe.stages.index(stage)
+                del self.recipe.stages[at], self.loops[at]
+                self.earlier.remove(stage)
+
+    def _is_of_one_column(self, stage: Computation) -> bool:
+        """Whether a single stage reads another one, a few rows away at a single column."""
+        spans = [
+            (offsets(statement, stage.name, 0, row), offsets(statement, stage.name, 1, column))
+            for statement, row, column in self._statements()
+            if stage.name in sources(statement)
+        ]
+        return len(spans) == 1 and bool(spans[0][0]) and len(spans[0][1] or ()) == 1
+
+    def _keeps_windows(self) -> bool:
+        """Whether vectors of all rows of the earlier stages slide along a band in registers."""
+        heights = self._heights()
+        others = 2 * sum(heights[stage.name] for stage in self.earlier)
+        taps = [self._span(stage.name, 1) for stage in self.earlier]
+        costs = self.cpu.costs
+        return bool(taps) and all(each is not None and costs.keeps_window(each + 1, others) for each in taps)
+
+    def _strip(self) -> int:
+        """The columns of a band for which its rows, also those of inputs, are half of the first-level cache.
+
+        Earlier stages have columns beside them, and are whole vectors.
+        """
+        algorithm = self.recipe.function.algorithm
+        sizes = {name: each.dtype.bytes for name, each in algorithm.inputs.items()}
+        sizes |= {name: each.dtype.bytes for name, each in algorithm.computations.items()}
+        column = sum(height * sizes[name] for name, height in self._heights().items())
+        wide = max(self.cpu.first // 2 // column, STRIP * self.lanes)
+        beside = max((self._span(stage.name, 1) or 0 for stage in self.earlier), default=0)
+        return max((1 << wide.bit_length() - 1) - beside, self.lanes)
+
+    def _heights(self) -> dict[str, int]:
+        """By stage and input, the rows of it that a band reads or writes."""
+        found = {self.last.name: self.rows}
+        for reader, (statement, row, _) in list(zip(self.recipe.stages, self._statements(), strict=True))[::-1]:
+            for source in sources(statement):
+                distances = offsets(statement, source, 0, row)
+                span = distances[-1] - distances[0] if distances else 0
+                found[source] = max(found.get(source, 0), found[reader.name] + span)
+        return found
+
+    def _span(self, source: str, axis: int) -> int | None:
+        """How far apart rows (axis 0) or columns (1) of a stage are that one value reads; None if it is not known."""
+        found = 0
+        for statement, *loops in self._statements():
+            if source in sources(statement):
+                distances = offsets(statement, source, axis, loops[axis])
+                if distances is None:
+                    return None
+                found = max(found, distances[-1] - distances[0])
+        return found
+
+    def _statements(self) -> list[tuple[Statement, Iter, Iter]]:
+        """The statement of each stage as it is now, with the iterators of its rows and columns."""
+        zipped = zip(self.recipe.stages, self.loops, strict=True)
+        return [(self.recipe.statement(stage), row, column) for stage, (row, column) in zipped]
+
+    def _prefetch(self, stage: Computation, row: Iter) -> None:
+        """Fetch the rows of inputs that the next band reads, and this one does not."""
+        function, statement = self.recipe.function, self.recipe.statement(stage)
+        height = self._heights()[stage.name]
+        for source in sources(statement):
+            declared = function.algorithm.inputs.get(source)
+            if declared is not None and len(declared.shape) == 2 and offsets(statement, source, 0, row):
+                stage.prefetch(function[source], row, height)
 
     def _backwards(self) -> Sequence[tuple[Computation, tuple[Iter, Iter]]]:
         return list(zip(self.earlier, self.loops, strict=False))[::-1]
@@ -181,6 +290,10 @@ class Plan:
                 if distances is None or len(distances) > 1:
                     return True
         return False
+
+
+def _inline(stage: Computation) -> None:
+    stage.inline()
 
 
 def _two_loops(recipe: Recipe, stage: Computation) -> tuple[Iter, Iter]:
