@@ -81,10 +81,11 @@ class SubGraph:
         f.outputs(*results)
         return f, [f[f"s{k}_float32"] if wide else result for k, result in enumerate(results)]
 
-    def scheduled(self) -> tm.Function:
-        """By the recipe."""
+    def scheduled(self, cores: int | None = None) -> tm.Function:
+        """By the recipe, for all cores of this machine or for so many."""
         f, sums = self.algorithm()
-        tm.recipes.reduction(*sums)
+        cpu = tm.target()
+        tm.recipes.reduction(*sums, cpu=cpu if cores is None else replace(cpu, cores=cores))
         return f
 
     def sample(self) -> list[Array]:

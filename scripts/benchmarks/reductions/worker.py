@@ -46,7 +46,7 @@ def contenders(workload: Workload, threads: int) -> list[str]:
 def compiled(workload: Workload, private: bool) -> tuple[tm.Function, tm.Kernel]:
     """Our schedule of a workload, with private copies of threads or without, and its kernel."""
     program = workload.program
-    f = program.scheduled(private=True) if private else program.scheduled()
+    f = program.scheduled(private=True) if private else program.scheduled(cores=int(os.environ["OMP_NUM_THREADS"]))
     return f, f.compile(fast=FAST)
 
 

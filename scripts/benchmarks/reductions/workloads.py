@@ -53,8 +53,8 @@ class Single:
         """Whether private copies of threads are another schedule: for one sum, or sums of columns."""
         return self.operator == "sum" and self.axes == (0,)
 
-    def scheduled(self, private: bool = False) -> tm.Function:
-        """By the recipe, or with private copies of threads; prefixes as the example has them."""
+    def scheduled(self, private: bool = False, cores: int | None = None) -> tm.Function:
+        """By the recipe, for so many cores, or with private copies of threads; prefixes as the example has them."""
         if self.operator == "cumsum":
             made: tm.Function = imported(EXAMPLES / "reductions", "prefixes").in_one_piece()
             return made
@@ -67,7 +67,8 @@ class Single:
         if private:
             by_copies(total, list(values), list(over))
         else:
-            tm.recipes.reduction(total)
+            cpu = tm.target()
+            tm.recipes.reduction(total, cpu=cpu if cores is None else replace(cpu, cores=cores))
         return f
 
     def sample(self) -> list[Array]:

@@ -53,6 +53,9 @@ ROWS = 8
 SHARE_OF_SECOND = 4
 #: The runs of memory that are read in turn for a long strip: prefetching of processors follows a few best.
 RUNS = 4
+#: The runs where a strip has all values, for one core: each row follows the one before in memory, so that a run only
+#: ends with its array, and few are faster still. Half of the second-level cache may then have the results.
+RUNS_OF_ALL, SHARE_OF_ALL = 2, 2
 #: The bytes of a cache line. A vector loop over columns takes whole ones: rows that are apart by pages displace each
 #: other in the first-level cache, before the other half of a line is read.
 LINE = 64
@@ -82,7 +85,7 @@ class CoreReductionSizes:
         if form.is_of_columns and form.values:
             lanes = max(lanes, _power_of_two(LINE // size))
             long = long_strip(form, cpu)
-            rows = ROWS if long is None else rows_in_turn(form)
+            rows = ROWS if long is None else rows_in_turn(form, RUNS_OF_ALL if has_all(form, long) else RUNS)
             return cls(lanes, ROWS_OF_BLOCK, rows, strip_of(form, lanes, cpu) if long is None else -(-long // lanes))
         return cls(accumulating(lanes, cpu), BLOCK, ROWS, 1)
 
@@ -139,13 +142,15 @@ def strip_of(form: ReductionForm, lanes: int, cpu: Cpu) -> int:
 def long_strip(form: ReductionForm, cpu: Cpu) -> int | None:
     """The values of a strip whose results stay in the second-level cache, so that each row is read in one long run.
 
-    There are as many strips for each core. None where values of several iterators do not follow one another for more
-    than a page, or have no constant number.
+    There are as many strips for each core; for one alone, all values are a strip if they fit. None where values of
+    several iterators do not follow one another for more than a page, or have no constant number.
     """
     values, run = form.most(form.value_names), form.most(form.run_of_values())
     if not has_long_runs(form) or not values or not run:
         return None
     size, cores = form.target.dtype.bytes, max(cpu.cores, 2)
+    if cpu.cores == 1 and values == run and values * size * SHARE_OF_ALL <= cpu.second:
+        return values if values * size > PAGE else None
     strips = -(-values * size * SHARE_OF_SECOND // cpu.second)
     strip = min(-(-values // (-(-strips // cores) * cores)), run)
     return strip if strip * size > PAGE else None
@@ -157,11 +162,16 @@ def has_long_runs(form: ReductionForm) -> bool:
     return form.options.coalesce and constant and len(form.run_of_values()) > 1
 
 
-def rows_in_turn(form: ReductionForm) -> int:
-    """The rows that are added at once to a long strip: so many that few runs of memory are read in turn."""
+def has_all(form: ReductionForm, strip: int) -> bool:
+    """Whether a strip has all values."""
+    return strip == form.most(form.value_names)
+
+
+def rows_in_turn(form: ReductionForm, runs: int) -> int:
+    """The rows that are added at once to a long strip: so many that few `runs` of memory are read in turn."""
     terms = {*form.term_names}
     arrays = {(read.source, read.indices) for read in form.reads if read.mentions & terms}
-    return max(RUNS // max(len(arrays), 1), 1)
+    return max(runs // max(len(arrays), 1), 1)
 
 
 def in_registers(form: ReductionForm) -> bool:

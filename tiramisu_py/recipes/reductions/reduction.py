@@ -46,9 +46,10 @@ def reduction(
     The loops over terms become one loop where their extents allow (`coalesce`). What then runs along contiguous memory
     decides: terms of one value are combined in lanes, values side by side. Values of several dimensions, in constant
     numbers and contiguous beyond a page, become one loop as well: strips of it, as many for each core of `cpu`, stay in
-    the second-level cache while the terms are added, few rows in turn. The bits of the result depend on the sizes
-    only (`everywhere`); with ``determinism="ordered"`` terms are combined one by one, and with ``"not_guaranteed"`` in
-    any order where that is faster.
+    the second-level cache while the terms are added, few rows in turn. For one core, ``replace(tm.target(), cores=1)``,
+    all values are one strip, if they fit, and arrays are read from one end to the other. The bits of the result depend
+    on the sizes only (`everywhere`); with ``determinism="ordered"`` terms are combined one by one, and with
+    ``"not_guaranteed"`` in any order where that is faster.
 
     Reductions of the same values that are given together share loops on cores, and kernels on a GPU: independent ones,
     which may have different lengths there, and those that read each other at their own values. So does what is computed
