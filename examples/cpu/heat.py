@@ -21,6 +21,7 @@ STEPS = 50
 ROWS = 4  # rows at a time: each more saves fewer loads, and takes as much of the cache
 HIGH = 40  # the height of a tile, in halos
 FILLED = 7 / 8  # of the cache, by the rows of all steps of a tile
+WIDE = 512  # the columns of a small tile
 SWEEP = 3.0  # a sweep through memory, in steps in the cache
 STAY, MOVE = np.float32(0.6), np.float32(0.1)
 
@@ -99,7 +100,11 @@ def tiles(cpu: tm.Target | None = None) -> tm.Function:
     """For comparison: small tiles that fit in the cache, one whole step of a tile after another."""
     cpu = cpu or tm.target()
     f, heat = algorithm()
-    tm.recipes.time_stencil(heat, cpu=cpu)
+    heat.time_tile(t, 8, {i: max(cpu.second // (16 * WIDE), 1), j: WIDE})
+    heat.parallelize(i0)
+    heat.vectorize(j, cpu.lanes(tm.float32), remainder="mask")
+    f["heat_out"].parallelize(i)
+    f["heat_out"].vectorize(j, LINE)
     f["heat_out"].store_nontemporal()
     return f
 

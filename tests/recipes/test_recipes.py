@@ -287,8 +287,14 @@ def plate() -> tuple[tm.Function, tm.Computation]:
 def test_what_a_time_stencil_commands() -> None:
     _, heat = plate()
     assert commands(time_stencil(heat, cpu=WIDE)) == [
-        "heat.time_tile(t, 8, {i: 80, j: 512}, [t0, i0, j0])",
-        "heat.parallelize(i0)",
+        "heat.separate_cases()",
+        "heat.time_tile(t, 27, {i: 1080, j: 1024}, [t0, i0, j0], wavefront={i: 4})",
+        "heat.parallelize(i0, j0)",
+        "heat_1_inner.skew(t, i, 1)",
+        "heat_1_inner.skew(t0, i, -27)",
+        "heat_1_inner.split(i, 4, block, row, origin=-26)",
+        "heat_1_inner.reorder(block, j, row)",
+        "heat_1_inner.unroll(row)",
         "heat.vectorize(j, 16, remainder='mask')",
         "heat_out.parallelize(i)",
         "heat_out.vectorize(j, 16)",
@@ -297,10 +303,10 @@ def test_what_a_time_stencil_commands() -> None:
 
 def test_a_time_stencil_is_right_and_its_text_makes_the_same_schedule() -> None:
     f, heat = plate()
-    small = Cpu(vector_bytes=32, registers=16, first=32 << 10, second=64 << 10)
+    small = Cpu(vector_bytes=32, registers=16, first=32 << 10, second=8 << 10)
     text = time_stencil(heat, steps=3, cpu=small)
     kernel = f.compile()
-    for steps, rows, columns in ((1, 3, 3), (3, 9, 9), (7, 20, 300)):
+    for steps, rows, columns in ((1, 3, 3), (3, 9, 9), (7, 20, 300), (8, 131, 71)):
         start = np.random.default_rng(0).random((rows, columns), dtype=np.float32)
         np.testing.assert_array_equal(kernel(start, T=steps), f.evaluate(start=start, T=steps))
     again, heat = plate()
@@ -313,6 +319,8 @@ def test_a_time_stencil_has_a_number_of_steps() -> None:
     for steps in (0, True, "4"):
         with pytest.raises(ArgumentError, match=r"steps is .*: give an integer of at least 1"):
             time_stencil(heat, steps=steps, cpu=WIDE)  # type: ignore[arg-type]
+        with pytest.raises(ArgumentError, match=r"levels is .*: give an integer of at least 1"):
+            time_stencil(heat, levels=steps, cpu=WIDE)  # type: ignore[arg-type]
     assert f.commands == ()
 
 

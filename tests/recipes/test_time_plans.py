@@ -11,7 +11,8 @@ import tiramisu_py as tm
 from tests.recipes.texts import commands
 from tiramisu_py import sets
 from tiramisu_py.recipes import Cpu, time_stencil
-from tiramisu_py.recipes.time_stencil import MOST_REDUNDANT, best_plan
+from tiramisu_py.recipes.time_fronts import best_front
+from tiramisu_py.recipes.time_stencil import MEMORY, MOST_REDUNDANT, best_plan
 
 T = tm.params("T")[0]
 t, i, j, k = tm.iters("t i j k")
@@ -68,17 +69,18 @@ def test_a_cube_takes_few_levels_and_a_plate_many() -> None:
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_what_a_plan_counts_is_what_the_schedule_computes(rank: int) -> None:
     f, u = field(rank)
-    plan = best_plan((2,) * rank, 4, 4, CORES[0])
-    assert plan is not None
+    boxes, fronts = best_plan((2,) * rank, 4, 4, CORES[0]), best_front([(1, 1)] * rank, 4, CORES[0], MEMORY)
+    assert boxes is not None and (fronts is not None) == (rank == 2)
+    plan, sides = (fronts, (fronts.rows, fronts.columns)) if fronts is not None else (boxes, boxes.sides)
     time_stencil(u, cpu=CORES[0])
-    sizes = {"T": 3 * plan.steps, **dict(zip("IJK"[-rank:], (9 * side for side in plan.sides), strict=True))}
+    sizes = {"T": 3 * plan.steps, **dict(zip("IJK"[-rank:], (9 * side for side in sides), strict=True))}
     computed = 0
     for statement in f.program.statements_of("u"):
         inside = sets.fixed(statement.instances, sizes)
         for coordinate in sets.variables(inside.get_space())[: rank + 1]:
             inside = inside.intersect(sets.within(coordinate, 1, 2))  # the second pass of an inner tile
         computed += sets.count(inside)
-    exact = computed / (plan.steps * prod(plan.sides))
+    exact = computed / (plan.steps * prod(sides))
     assert exact <= plan.redundancy * 1.001  # whole vectors are at least the points in them
     assert plan.redundancy <= 1.35 * exact
 

@@ -28,6 +28,18 @@ def test_the_rows_of_a_tile_are_in_the_cache(kilobytes: int) -> None:
     assert steps * -(-HEAT.STEPS // steps) <= HEAT.STEPS + 3, "no pass of a few steps is left"
 
 
+@pytest.mark.parametrize("kilobytes", [256, 512, 1024, 1280, 2048])
+def test_the_recipe_chooses_the_same_tiles(kilobytes: int) -> None:
+    cpu = replace(tm.target("x86-64-v3"), second=kilobytes << 10, cores=2)
+    f, heat = HEAT.algorithm()
+    text = tm.recipes.time_stencil(heat, levels=HEAT.STEPS + 1, cpu=cpu)
+    steps, rows, columns = HEAT.tile(cpu)
+    assert f"heat.time_tile(t, {steps}, {{i: {rows}, j: {columns}}}, [t0, i0, j0], wavefront={{i: 4}})" in text
+    shaped = ("skew", "split", "reorder", "unroll")
+    by_hand = [str(each) for each in HEAT.scheduled(cpu).commands if any(f".{word}(" in str(each) for word in shaped)]
+    assert by_hand == [str(each) for each in f.commands if any(f".{word}(" in str(each) for word in shaped)]
+
+
 @pytest.mark.slow
 def test_narrow_tiles_are_right() -> None:
     """Several tiles and passes, whose last rows fill no block of four; the inner parts alone are skewed."""

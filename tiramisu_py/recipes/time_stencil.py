@@ -1,6 +1,7 @@
 """Time loops over a grid: several steps at a time, in tiles that fit in a core's cache.
 
-Steps and tiles are chosen from counts of redundant points and of bytes in the cache.
+A plate is computed as `time_fronts` says; here are lines, cubes, and fields that it refuses. Steps and tiles are chosen
+from counts of redundant points and of bytes in the cache.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tiramisu_py.queries import statement_sources as sources
 from tiramisu_py.queries import step_distances as distances
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
+from tiramisu_py.recipes.time_fronts import best_front, in_fronts
 from tiramisu_py.records import dataclass
 
 #: The maximum number of levels of a pass: from there on, memory no longer limits a step.
@@ -111,70 +113,88 @@ NO_TILE = "# no tiles over time: their halos would cost more than they save"
 
 @own_call_of("tm.recipes")
 def time_stencil(
-    field: Computation, *, steps: int | None = None, cpu: Cpu | Target | str | None = None
+    field: Computation,
+    *,
+    steps: int | None = None,
+    levels: int | None = None,
+    cpu: Cpu | Target | str | None = None,
 ) -> AppliedCommands:
     """Schedule a field over time and space (time outermost) in overlapping time tiles.
 
     ::
 
         print(tm.recipes.time_stencil(heat))
-            -->   t, i, j, t0, i0, j0 = tm.iters("t i j t0 i0 j0")
+            -->   t, i, j, t0, i0, j0, block, row = tm.iters("t i j t0 i0 j0 block row")
                   heat = f["heat"]
-                  heat.time_tile(t, 8, {i: 80, j: 512}, [t0, i0, j0])
-                  heat.parallelize(i0)
+                  heat.separate_cases()
+                  heat.time_tile(t, 27, {i: 1080, j: 1024}, [t0, i0, j0], wavefront={i: 4})
+                  heat.parallelize(i0, j0)
+                  heat_1_inner = f["heat_1_inner"]
+                  heat_1_inner.skew(t, i, 1)
+                  heat_1_inner.skew(t0, i, -27)
+                  heat_1_inner.split(i, 4, block, row, origin=-26)
+                  heat_1_inner.reorder(block, j, row)
+                  heat_1_inner.unroll(row)
                   heat.vectorize(j, 16, remainder="mask")
                   heat_out = f["heat_out"]
                   heat_out.parallelize(i)
                   heat_out.vectorize(j, 16)
 
-    Each level is computed from the one before. A tile computes `steps` levels while two of them are in the second-level
-    cache of `cpu` (default: this machine's), including the halo that it needs from its neighbours. The number of levels
-    and the tile sizes are chosen by counting the points computed per useful point, and the memory traffic: typically
-    many levels in two dimensions, two to four in three. If no tile pays (wide stencils in three dimensions), the text
-    says so in a comment, and each step is a sweep in vectors on all threads; with `steps` given, tiles are always used.
+    Each level is computed from the one before. A tile computes `steps` levels while they are in the second-level cache
+    of `cpu` (default: this machine's), including the halo that it needs from its neighbours. In two dimensions all
+    levels of a tile advance together, four rows at a time, which share their loads: each keeps the rows alone that the
+    next one reads, so that tiles are high and wide. Elsewhere, and where that is refused, it keeps two whole levels.
+
+    The number of levels and the tile sizes are chosen by counting the points computed per useful point, and the memory
+    traffic: typically many levels in two dimensions, two to four in three. With `levels`, the number of levels of the
+    field in a call, passes are about as long as each other. If no tile pays (wide stencils in three dimensions), the
+    text says so in a comment, and each step is a sweep in vectors on all threads; with `steps` given, tiles are always
+    used.
     The copy of the result (``f.outputs(heat[T, i, j])``) runs in vectors on all threads too. Returns the commands that
     were applied, to be pasted and edited, over the function `f`.
 
     Raises `ArgumentError` for a field with fewer than two loops, and the error of a command that is refused; then none
     of the commands is applied.
     """
-    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-        raise ArgumentError(f"time_stencil: steps is {steps!r}: give an integer of at least 1")
+    for name, given in (("steps", steps), ("levels", levels)):
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+            raise ArgumentError(f"time_stencil: {name} is {given!r}: give an integer of at least 1")
     recipe = Recipe("time_stencil", [field])
     cpu = processor("time_stencil", cpu)
     time, *space = recipe.loops(field)
     if not space:
         raise ArgumentError(f"time_stencil: {field} has one loop, and needs at least two: time, then space")
     lanes = cpu.lanes(field.dtype.bytes)
-    plan = best_plan(_reach(recipe, field, time, space), lanes, field.dtype.bytes, cpu, steps)
+    sides, size = _growth(recipe, field, time, space), field.dtype.bytes
+    front = best_front(sides, size, cpu, MEMORY, steps, levels)
+    plan = best_plan([sum(both) for both in sides], lanes, size, cpu, steps)
     with recipe.together():
-        if plan is None:
-            _swept(field, space, lanes)
-        else:
-            outer = [recipe.fresh(f"{loop.name}0") for loop in (time, *space)]
-            field.time_tile(time, plan.steps, dict(zip(space, plan.sides, strict=True)), outer)
-            field.parallelize(outer[1])
-            field.vectorize(space[-1], lanes, remainder="mask")
+        outer = [recipe.fresh(f"{loop.name}0") for loop in (time, *space)]
+        tiled = front is not None and in_fronts(recipe, field, [time, *space], outer, front)
+        if not tiled and plan is not None:
+            _in_boxes(field, [time, *space], outer, plan)
+        elif not tiled and len(space) > 1:
+            field.parallelize(space[0])
+        field.vectorize(space[-1], lanes, remainder="mask")
         for reader in _readers(recipe, field):
             loops = recipe.loops(reader)
             reader.parallelize(loops[0])
             reader.vectorize(loops[-1], lanes)
-    return recipe.commands() if plan is not None else recipe.commands(NO_TILE)
+    return recipe.commands(*([] if tiled or plan is not None else [NO_TILE]))
 
 
-def _swept(field: Computation, space: list[Iter], lanes: int) -> None:
-    """Schedule each step as a sweep in vectors on all threads, if no time tile pays."""
-    if len(space) > 1:
-        field.parallelize(space[0])
-    field.vectorize(space[-1], lanes, remainder="mask")
+def _in_boxes(field: Computation, loops: Sequence[Iter], outer: Sequence[Iter], plan: TimePlan) -> None:
+    """Compute a field in small tiles, one whole level of a tile after another."""
+    field.time_tile(loops[0], plan.steps, dict(zip(loops[1:], plan.sides, strict=True)), outer)
+    field.parallelize(outer[1])
 
 
-def _reach(recipe: Recipe, field: Computation, time: Iter, space: list[Iter]) -> list[int]:
-    """The growth of a tile per earlier level along each dimension, on both sides together."""
+def _growth(recipe: Recipe, field: Computation, time: Iter, space: list[Iter]) -> list[tuple[int, int]]:
+    """The growth of a tile per earlier level along each dimension, below and above."""
     program, dims = recipe.function.program, [loop.name for loop in space]
     reads = distances(program, [recipe.statement(field)], [field.name], time.name, dims)
     sides = [halos(reads, [field.name], dim, position, time.name) for position, dim in enumerate(dims)]
-    return [below.slope + above.slope for below, above in sides]
+    return [(below.slope, above.slope) for below, above in sides]
 
 
 def _readers(recipe: Recipe, field: Computation) -> list[Computation]:
