@@ -183,15 +183,34 @@ def test_sizes_follow_from_the_processor() -> None:
 
 
 def test_rows_leave_registers_for_the_operands_of_a_sum() -> None:
-    for stages, registers, rows in (
-        (down_then_across, 32, 8),
-        (down_then_across, 16, 4),
-        (across_then_down, 32, 6),
-        (across_then_down, 16, 2),
+    for stages, size, registers, rows in (
+        (down_then_across, 32, 32, 8),
+        (down_then_across, 32, 16, 4),
+        (across_then_down, 64, 32, 6),
+        (across_then_down, 64, 16, 2),
     ):
         _, *computed = stages()
-        text = stencil(*computed, cpu=Cpu(vector_bytes=32, registers=registers, first=32 << 10, second=512 << 10))
-        assert f".tile(r, c, {rows}, 8, " in text
+        text = stencil(*computed, cpu=Cpu(vector_bytes=size, registers=registers, first=32 << 10, second=512 << 10))
+        assert f".tile(r, c, {rows}, {size // 4}, " in text
+
+
+def test_a_window_of_rows_goes_down_where_sliding_is_dear() -> None:
+    _, *stages = across_then_down()
+    assert commands(stencil(*stages, cpu=MIDDLE)) == [
+        "by.tile(r, c, 12, 16, r0, c0, r1, c1)",
+        "by.parallelize(r0)",
+        "by.unroll(r1)",
+        "by.vectorize(c1, 16, remainder='mask')",
+        "bx.compute_at(by, r1)",
+        "bx.slide(r1, r, 1)",
+        "bx.vectorize(c, 16, remainder='mask')",
+        "bx.store_in(tm.REGISTER)",
+        "by.store_nontemporal()",
+    ]
+    _, *stages = across_then_down()
+    assert ".tile(r, c, 12, 8, " in stencil(
+        *stages, cpu=Cpu(vector_bytes=32, registers=8, first=32 << 10, second=1 << 19)
+    )
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])

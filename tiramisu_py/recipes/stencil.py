@@ -20,6 +20,10 @@ STRIP = 4
 #: The number of rows computed at once if they are kept in the cache, and the most that are kept in registers: more rows
 #: save little of what neighbouring bands load or compute twice.
 ROWS = 8
+#: The rows of a band through which a window of rows goes down: the next band computes few of them again.
+BAND = 12
+#: The bytes of a cache line, which is stored at once where registers hold as many vectors.
+LINE = 64
 #: Registers for partial results, beside those for operands and constants.
 PARTIAL = 2
 
@@ -47,6 +51,9 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | s
     A stage that is read at neighbouring columns is computed a vector ahead and kept for the next block, so that an
     operand across two vectors is a shift of lanes and not a load across cache lines. Rows are not cut into tiles:
     contiguous access over whole rows suits the prefetchers.
+
+    Where sliding is dear (`costs.prefers_rows`), a stage that is read at one column is a window of rows that goes down
+    through a band, a cache line at a time.
 
     Stages of narrow types (under 4 bytes) are computed for `rows` rows at a time, unrolled; one that is read at a
     single column is inlined, since unrolled rows compute it once. The others stay in registers if their windows find
@@ -81,11 +88,14 @@ class Plan:
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise ArgumentError(f"stencil: rows is {rows!r}: give an integer of at least 1")
         self._check_order()
-        self.rows = rows or (self._fitting() if self.in_registers else ROWS)
+        self.goes_down = self.in_registers and self._prefers_rows(rows or BAND)
+        self.rows = rows or (BAND if self.goes_down else self._fitting() if self.in_registers else ROWS)
 
     def apply(self) -> None:
         """Apply the commands."""
-        if self.in_registers:
+        if self.goes_down:
+            self._downwards()
+        elif self.in_registers:
             self._registers()
         elif self.earlier:
             self._narrow()
@@ -144,6 +154,42 @@ class Plan:
         for stage, (row, column) in zip(self.recipe.stages, self.loops, strict=True):
             for source in self._inputs_across(stage, column):
                 self._window(stage, source, c0, row, column)
+        self.last.store_nontemporal()
+
+    def _prefers_rows(self, band: int) -> bool:
+        """Whether a window of rows of the one earlier stage, read at one column, costs less than sliding vectors."""
+        if len(self.earlier) != 1 or not self._is_of_one_column(self.earlier[0]):
+            return False
+        stage, (_, column) = self.earlier[0], self.loops[0]
+        rows = (self._span(stage.name, 0) or 0) + 1
+        beside = self._inputs_across(stage, column) and not self._inputs_across(self.last, self.loops[-1][1])
+        return rows > 1 and bool(beside) and self.cpu.costs.prefers_rows(rows, band)
+
+    def _downwards(self) -> None:
+        """A window of rows of the earlier stage goes down through a band, a cache line wide if registers hold it.
+
+        There are the window and its next row, constants and a sum, and what is loaded where that is no operand of
+        arithmetic.
+        """
+        (stage,), (r, c), (row, column) = self.earlier, self.loops[-1], self.loops[0]
+        rows = (self._span(stage.name, 0) or 0) + 1
+        constants = {
+            part.key() for body, *_ in self._statements() for part in walk(body.body) if isinstance(part, Const)
+        }
+        vectors = max(LINE // (self.lanes * self.last.dtype.bytes), 1)
+        loaded = 0 if self.cpu.costs.memory_operands else rows
+        if (rows + 1) * vectors + len(constants) + 1 + loaded > self.cpu.registers:
+            vectors = 1
+        lanes = self.lanes * vectors
+        r0, r1, c0, c1 = (self.recipe.fresh(f"{at.name}{n}") for at in (r, c) for n in (0, 1))
+        self.last.tile(r, c, self.rows, lanes, r0, c0, r1, c1)
+        self.last.parallelize(r0)
+        self.last.unroll(r1)
+        self.last.vectorize(c1, lanes, remainder="mask")
+        stage.compute_at(self.last, r1)
+        stage.slide(r1, row, 1)
+        stage.vectorize(column, lanes, remainder="mask")
+        stage.store_in(Memory.REGISTER)
         self.last.store_nontemporal()
 
     def _window(self, stage: Computation, source: str, level: Iter, row: Iter, column: Iter) -> None:
