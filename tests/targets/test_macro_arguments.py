@@ -58,7 +58,7 @@ CALLS: dict[str, tuple[str, list[int]]] = {
         "SAVE(TM_SHIFTED_8(int64x8, (int64x8){TM_RAMP_8}, (int64x8){BACK_8}, 5))",
         [5, 0, 6, 0, 7, 0, 7, 0],
     ),
-    "TM_PART": (f"SAVE(TM_PART(int32x4, {A}, 1))", [4, 5, 6, 7, 9, 9, 9, 9]),
+    "TM_PART": (f"SAVE(TM_PART(4, {A}, 1))", [4, 5, 6, 7, 9, 9, 9, 9]),
     "TM_NEIGHBOURS": (
         f"int32x8 a, b, c, d; TM_NEIGHBOURS(int32x8, table, 9, 2, {A}, (int32x8){{ODD_8}} + 1, &a, &b, &c, &d); "
         "SAVE(a)",

@@ -132,13 +132,12 @@ TM_SHUFFLE __mmask16 tm_every_bit(void) {
 #define TM_GATHER_BY_8x32(V, place, indices) TM_BYTES_BY(V, (place), (indices), TM_32_BYTES(0))
 #define TM_GATHER_BY_8x64(V, place, indices) TM_BYTES_BY(V, (place), (indices), TM_64_BYTES(0))
 
-/* Part `k` of a vector of indices, of `size` bytes. */
-#define TM_PART(T, index, k)                                                                       \
+/* Part `k` of a vector of indices, of so many lanes: in its registers. By `memcpy`, gcc would store the whole vector to
+ * the stack for each gather, and load the half again. */
+#define TM_PART(lanes, index, k)                                                                   \
   __extension__({                                                                                  \
     const __auto_type tm_index = (index);                                                          \
-    T tm_part;                                                                                     \
-    memcpy(&tm_part, (const char *)&tm_index + (k) * sizeof tm_part, sizeof tm_part);              \
-    tm_part;                                                                                       \
+    TM_SHIFTED(lanes, tm_index, tm_index, (k) * (lanes));                                          \
   })
 #ifdef TM_GATHERS
 #define TM_GATHER_AT_32x4(V, place, index) \
@@ -160,9 +159,9 @@ TM_SHUFFLE __mmask16 tm_every_bit(void) {
     const void *const tm_from = (place);                                                           \
     const __auto_type tm_at = (index);                                                             \
     const __m256i tm_low = _mm512_mask_i64gather_epi32(TM_NOTHING, TM_EVERY_BIT_OF_8,              \
-        TM_PART(__m512i, tm_at, 0), tm_from, 4);                                                   \
+        (__m512i)TM_PART(8, tm_at, 0), tm_from, 4);                                                \
     const __m256i tm_high = _mm512_mask_i64gather_epi32(TM_NOTHING, TM_EVERY_BIT_OF_8,             \
-        TM_PART(__m512i, tm_at, 1), tm_from, 4);                                                   \
+        (__m512i)TM_PART(8, tm_at, 1), tm_from, 4);                                                \
     (V)_mm512_inserti64x4(_mm512_castsi256_si512(tm_low), tm_high, 1);                             \
   })
 #define TM_GATHER_AT_64x8(V, place, index) \
@@ -175,9 +174,9 @@ TM_SHUFFLE __mmask16 tm_every_bit(void) {
     const int *const tm_from = (const int *)(const void *)(place);                                 \
     const __auto_type tm_at = (index);                                                             \
     const __m128i tm_low = _mm256_mask_i64gather_epi32(TM_NOTHING_128, tm_from,                    \
-        TM_PART(__m256i, tm_at, 0), TM_EVERY_LANE_128, 4);                                         \
+        (__m256i)TM_PART(4, tm_at, 0), TM_EVERY_LANE_128, 4);                                      \
     const __m128i tm_high = _mm256_mask_i64gather_epi32(TM_NOTHING_128, tm_from,                   \
-        TM_PART(__m256i, tm_at, 1), TM_EVERY_LANE_128, 4);                                         \
+        (__m256i)TM_PART(4, tm_at, 1), TM_EVERY_LANE_128, 4);                                      \
     (V)_mm256_inserti128_si256(_mm256_castsi128_si256(tm_low), tm_high, 1);                        \
   })
 #else

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from benchmarks.machine_code.assembly import innermost_loops
+from benchmarks.machine_code.compiled_loops import Processor, assembly
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.processors import require_target
 from tiramisu_py.backends import emit
@@ -159,20 +163,38 @@ def test_other_types_are_as_right(dtype):
     np.testing.assert_array_equal(f.compile()(image, *turned(20)), f.evaluate(image, *turned(20)))
 
 
-@pytest.mark.parametrize("level", ["x86-64-v3", None])
-def test_indices_of_64_bits_gather_eight_elements(level):
-    """The whole array is one row, so that the index of an element is a product in 64 bits."""
-    if level:
-        require_target(level)
+def taken(lanes: int) -> tm.Function:
+    """Elements at computed rows; the whole array is one row, so that the index of one is a product in 64 bits."""
     f = tm.Function("taken", params=[H, W], assume="H >= 1 and W >= 1")
     image, at = f.input("image", tm.float32, [H, W]), f.input("at", tm.int32, [W], values=(0, H))
     out = f.computation("out", {x: W}, image[at[x], x])
     f.outputs(out)
-    out.vectorize(x, 8)
+    out.vectorize(x, lanes)
+    return f
+
+
+@pytest.mark.parametrize("level", ["x86-64-v3", None])
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_indices_of_64_bits_gather_as_many_elements_as_there_are(level, lanes):
+    if level:
+        require_target(level)
     values, rows = picture((5, 37), tm.float32), np.random.default_rng(1).integers(0, 5, 37, np.int32)
-    kernel = f.compile(target=level)
-    assert ("TM_GATHER_AT_32x8(" in kernel.source["taken.c"]) == (tm.target(level).vector_bytes >= 32)
+    kernel = taken(lanes).compile(target=level)
+    wide = tm.target(level).vector_bytes >= lanes * tm.float32.bytes
+    assert (f"TM_GATHER_AT_32x{lanes}(" in kernel.source["taken.c"]) == wide
     np.testing.assert_array_equal(kernel(values, rows), values[rows, np.arange(37)])
+
+
+@pytest.mark.optimised
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is that of x86")
+def test_indices_of_64_bits_stay_in_registers():
+    """Two gathers have the two halves of sixteen places, which are not stored to be loaded again."""
+    known = Processor("x86-64-v4")
+    text = assembly(taken(16).show("lowered", known.cpu.vector_bytes), known)
+    (loop,) = [
+        each for each in innermost_loops(text) if sum("gather" in str(every) for every in each.instructions) == 2
+    ]
+    assert not loop.spilled()
 
 
 def test_without_a_bound_on_sizes_indices_are_compared_in_64_bits():
