@@ -73,7 +73,7 @@ def given(f: tm.Function, rows: int, columns: int) -> dict[str, Any]:
     [
         (larger, 1, CPU, "across for each band, of out, in bands of 64 rows"),
         (larger, 2, CPU, "out.parallelize(p, r0)"),
-        (larger, 1, SMALL, "across.compute_at(out, r0)"),
+        (larger, 1, SMALL, "across for each band, of out, in bands of 16 rows"),
         (cells, 1, CPU, "row.compute_at(out, r)"),
         (cells, 1, CPU, "count for each row, height for each row, of wide"),
         (cells, 2, CPU, "wide.parallelize(y)"),
