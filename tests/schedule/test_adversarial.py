@@ -384,11 +384,11 @@ def test_a_literal_that_could_overflow_an_index_is_refused_by_name():
 
 def test_the_c_function_accepts_the_sizes_for_which_its_index_arithmetic_is_exact():
     f = tm.Function("f", params=[N])
-    a = f.input("a", tm.uint8, [N * 2**20])
-    f.outputs(f.computation("b", {i: N}, a[i * 2**20]))
-    assert f"if (N > INT64_C({2**62 // 2**20}))" in f.source()["f.c"]
-    given = np.arange(3 * 2**20, dtype=np.uint32).astype(np.uint8)
-    np.testing.assert_array_equal(f.compile()(given), given[:: 2**20])
+    a = f.input("a", tm.uint8, [N * 2**22])
+    f.outputs(f.computation("b", {i: N}, a[i * 2**22]))
+    assert f"if (N > INT64_C({2**62 // 2**22}))" in f.source()["f.c"]
+    given = np.arange(3 * 2**22, dtype=np.uint32).astype(np.uint8)
+    np.testing.assert_array_equal(f.compile()(given), given[:: 2**22])
 
 
 def test_a_condition_whose_arithmetic_wraps_around_is_decided_at_run_time():

@@ -310,7 +310,7 @@ REFUSED = [
     (soon, "u", t, 4, r"nothing reads levels of u long after they are computed: u.fold\(t, 2\) keeps all"),
     (backwards, "u", t, 4, r"u does not recur along t alone: a value reads level t \+ 1"),
     (anywhere, "u", t, 4, "y reads levels of u that no loop of it walks through"),
-    (mirrored, "u", t, 4, r"at constant distances from its index. Give it the level .* and reverse\(...\) that loop"),
+    (mirrored, "u", t, 4, r"at constant distances from its index: give it the level .* and reverse\(...\) that loop"),
     (together, "u", t, 4, r"u is computed together with v, .* one recurrence: .* several values, .* u.offload\(t\)"),
     (
         together,

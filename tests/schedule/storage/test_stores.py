@@ -103,13 +103,14 @@ def doubled(lanes: int = 16, count: int = 1) -> tm.Function:
 @pytest.mark.parametrize(
     ("lanes", "count", "offset", "M", "streams"),
     [(16, 1, 16, 32, True), (16, 1, 48, 36, True), (8, 1, 16, 32, True), (16, 1, 16, 34, False),
-     (16, 1, 8, 32, False), (16, 2, 16, 32, True), (16, 2, 0, 32, True), (16, 3, 16, 32, False), (16, 3, 0, 32, True),
+     (16, 1, 8, 32, False), (16, 2, 16, 32, True), (16, 2, 0, 32, True), (16, 3, 16, 32, True), (16, 3, 0, 32, True),
      (8, 3, 0, 48, True), (8, 3, 32, 48, False), (8, 3, 0, 40, False), (8, 5, 0, 48, False)],
 )  # fmt: skip
 def test_lines_filled_one_after_another_may_begin_at_any_multiple_of_16(lanes, count, offset, M, streams, tmp_path):
     f = doubled(lanes, count)
     source = dict(backends.emit(f.show("lowered", 32 if lanes == 8 else 64)))
-    assert ("TM_STREAM_PARTS(" in source["blur_body.h"]) is (count <= 2)
+    assert ("blur_body.h" in source) is ((lanes, count) != (8, 5))  # half lines of five rows are stored as usual
+    assert ("TM_STREAM_PARTS(" in source.get("blur_body.h", "")) is (count <= 2)
     said = source["blur.c"].replace("return blur_streaming(", "return 7 + blur_streaming(")
     library = _built({**source, "blur.c": said}, tmp_path)
     a = np.random.default_rng(M).random((9, M), dtype=np.float32)

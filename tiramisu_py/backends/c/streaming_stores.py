@@ -32,7 +32,6 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     LoopFunction,
-    Mask,
     Node,
     Post,
     Prefetch,
@@ -300,7 +299,7 @@ class Alignment:
             kept = {name: residue for name, residue in known.items() if name != node.variable}
             found = _of_loop(node, known) if isinstance(node, For) else _of_value(node.value, known)
             known = kept if found is None else {**kept, node.variable: found}
-        for child in () if isinstance(node, Mask) else children(node):  # first lanes are stored as usual
+        for child in children(node):
             self._visit(child, known)
 
     def _store(self, node: Store, known: Mapping[str, Residue]) -> None:

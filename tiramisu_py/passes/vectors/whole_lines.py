@@ -71,9 +71,11 @@ class WholeLines(NestPass):
 
 @deep_nest
 def whole_lines(node: Node, taken: Names) -> Node:
-    """The statement without stores of parts of lines in turn past the caches."""
+    """The statement without stores of parts of lines in turn, and of first lanes, past the caches."""
     if NONTEMPORAL not in contents(node):
         return node
+    if isinstance(node, Mask):
+        return as_usual(node)
     if isinstance(node, For):
         places = _places(list(_own_stores(node.body)))
         parts = {id(store): count for count in places if count.is_apart(len(places), node) for store in count.stores}
