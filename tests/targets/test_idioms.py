@@ -100,6 +100,14 @@ def first_if_more(a: Array, b: Array) -> Array:
     return np.where(a > b, a, b)
 
 
+def low_and_high(a: Array, b: Array) -> Array:
+    return (a & 0xFFFF) | (b >> 16 << 16)
+
+
+def of_pairs(a: Array, b: Array) -> Array:
+    return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16)
+
+
 BINARY: dict[str, tuple[tuple[DType, ...], Callable[[Array, Array], Array]]] = {
     "min": ((*INTEGERS, *FLOATS), least),
     "max": ((*INTEGERS, *FLOATS), most),
@@ -111,6 +119,8 @@ BINARY: dict[str, tuple[tuple[DType, ...], Callable[[Array, Array], Array]]] = {
     "average": (UNSIGNED, average),
     "shift_left": (INTEGERS, shifted_left),
     "shift_right": (INTEGERS, shifted_right),
+    "halves": ((ty.uint32,), low_and_high),
+    "products_of_pairs": ((ty.int32,), of_pairs),
 }
 NARROWER = [(a, b) for a in INTEGERS for b in INTEGERS if b.bits < a.bits]
 CONVERSIONS = [
