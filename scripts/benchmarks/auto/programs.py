@@ -39,7 +39,7 @@ class Program:
     @cached_property
     def story(self) -> Any:
         """The module of the story."""
-        return imported(EXAMPLES / self.room, self.name)
+        return imported(EXAMPLES / self.room, self.name, f"{self.room}_")
 
     @property
     def size(self) -> tuple[int, ...]:
