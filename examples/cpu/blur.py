@@ -21,10 +21,12 @@ LINE = 16  # numbers in a cache line
 BAND = 12  # rows: of 14 that are read, two are read again for the next band, and 26 are read or written in turn
 
 
-def algorithm(across_first: bool = False) -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Sums of three, times a third, of rows that are S numbers apart in memory; either stage may be the first."""
+def algorithm(across_first: bool | None = None) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """Sums of three, times a third, of rows that are S numbers apart in memory, in the order that the costs say."""
     f = tm.Function("blur", params=[R, C, S], assume="R >= 1 and C >= 1 and S >= C + 2")
     image = f.input("image", tm.float32, [R + 2, S])
+    if across_first is None:
+        across_first = tm.target().costs.prefers_rows(3, BAND)
     if across_first:
         across = f.computation("across", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) * THIRD)
         by = f.computation("by", {r: R, c: C}, (across[r, c] + across[r + 1, c] + across[r + 2, c]) * THIRD)
@@ -55,7 +57,7 @@ def sliding(cpu: tm.Target, streams: bool = True) -> tm.Function:
     """
     lanes, of_row = cpu.lanes(tm.float32), 3 if cpu.costs.memory_operands else 4
     rows = (cpu.vector_registers - 6) // of_row
-    f, down, by = algorithm()
+    f, down, by = algorithm(across_first=False)
     by.tile(r, c, rows, lanes, r0, c0, r1, c1)
     by.parallelize(r0)
     by.vectorize(c1, lanes, remainder="mask")

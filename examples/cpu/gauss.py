@@ -25,10 +25,12 @@ def weighted(at: list[tm.Expr]) -> tm.Expr:
     return (at[0] + at[4]) * OUTER + (at[1] + at[3]) * INNER + at[2] * CENTRE
 
 
-def algorithm(across_first: bool = False) -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Five weights down, and five across, of rows that are S numbers apart in memory; either stage may be the first."""
+def algorithm(across_first: bool | None = None) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """Five weights down and five across, of rows S numbers apart in memory, in the order that the costs say."""
     f = tm.Function("gauss", params=[R, C, S], assume="R >= 1 and C >= 1 and S >= C + 4")
     image = f.input("image", tm.float32, [R + 4, S])
+    if across_first is None:
+        across_first = tm.target().costs.prefers_rows(5, BAND)
     if across_first:
         across = f.computation("across", {r: R + 4, c: C}, weighted([image[r, c + d] for d in range(5)]))
         smooth = f.computation("smooth", {r: R, c: C}, weighted([across[r + d, c] for d in range(5)]))
@@ -83,7 +85,7 @@ def sliding(cpu: tm.Target, streams: bool = True) -> tm.Function:
     """
     lanes, of_row = cpu.lanes(tm.float32), 3 if cpu.costs.memory_operands else 4
     rows = (cpu.vector_registers - 8) // of_row
-    f, down, smooth = algorithm()
+    f, down, smooth = algorithm(across_first=False)
     smooth.tile(r, c, rows, lanes, r0, c0, r1, c1)
     smooth.parallelize(r0)
     smooth.vectorize(c1, lanes, remainder="mask")
