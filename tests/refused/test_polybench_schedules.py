@@ -56,7 +56,7 @@ CASES: list[tuple[str, str, Wrong, str, dict[str, int]]] = [
     ("a skew that is too small", "seidel_2d", lambda f: mapped(f, "mean", "{ [t, i, j] -> [w = i + j + t, t, i] }"),
         "order", {"T": 2, "N": 4}),
     ("rows of a wavefront in parallel", "seidel_2d", lambda f: f["mean"].skew(t, i, 1).parallelize(i),
-        "race", {"T": 1, "N": 3}),
+        "race", {"T": 1, "N": 4}),
     ("three fields at once", "fdtd_2d", fields_at_once, "order", {"T": 1, "NX": 2, "NY": 2}),
     ("rows in parallel", "lu", lambda f: f["a"].parallelize(i), "race", {"N": 2}),
     ("columns in parallel", "cholesky", lambda f: f["L"].parallelize(j), "race", {"N": 2}),

@@ -17,6 +17,7 @@ from benchmarks.numbers import worker
 from benchmarks.numbers.spaces import SPACES, Point, told
 from benchmarks.numbers.worker import Found, Result
 from tests.selection import first
+from tiramisu_py.toolchain.compilers.processor import VARIABLE
 
 NAMES = list(SPACES)
 
@@ -69,6 +70,7 @@ def test_a_schedule_with_other_values_ends_the_search(monkeypatch: pytest.Monkey
 
 def test_the_page_has_a_row_for_each_story(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
     results = [
         Result({"band": 8}, 1.0, 1.2),
         Result({"band": 2}, 2.0, 1.2, dropped=True),
